@@ -337,7 +337,7 @@ fn weighted_mean<S: Simd, W: Stored<S, f32>, const M: usize>(
             for m in 0..M {
                 // SAFETY: there are `M` rows of scores, and `s` lies in each, as was checked.
                 let score = simd.splat(unsafe { *scores.get_unchecked(m * stride + s) });
-                totals[m] = simd.mul_add(score, simd.splat(1.0), totals[m]);
+                totals[m] = simd.add(totals[m], score);
                 for j in 0..WIDE {
                     sums[m][j] = simd.mul_add(score, value[j], sums[m][j]);
                 }
@@ -348,15 +348,7 @@ fn weighted_mean<S: Simd, W: Stored<S, f32>, const M: usize>(
             let factor = simd.splat(if total == 0.0 { 0.0 } else { 1.0 / total });
             let out = &mut out.row(m)[column..column + count];
             for (sum, out) in sums[m].iter().take(vectors).zip(out.chunks_mut(S::LANES)) {
-                let mean = simd.mul_add(*sum, factor, simd.zero());
-                // SAFETY: there is room for as many numbers as `out` has, a whole vector or less.
-                unsafe {
-                    if out.len() < S::LANES {
-                        simd.store_part(mean, out.as_mut_ptr(), out.len());
-                    } else {
-                        simd.store(mean, out.as_mut_ptr());
-                    }
-                }
+                simd.store_in(simd.mul(*sum, factor), out);
             }
         }
         column += count;

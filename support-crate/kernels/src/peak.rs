@@ -8,6 +8,7 @@ use half::bf16;
 #[cfg(target_arch = "x86_64")]
 use crate::amx::{Amx, TileNumber};
 use crate::isa::Isa;
+use crate::scratch::Aligned;
 use crate::simd::{Dispatch, Kernel, Simd};
 use crate::threads::ThreadScope;
 
@@ -68,10 +69,6 @@ fn run(isa: Isa, factors: Factors, passes: usize, lanes: &mut usize) {
     }
 }
 
-/// Factors whose vectors lie in one cache line each: loads of those that lie in two would be the limit.
-#[repr(align(64))]
-struct Aligned<T, const COUNT: usize>([T; COUNT]);
-
 /// A kernel that multiplies tiles of one kind of number.
 macro_rules! tiles {
     ($name:ident, $number:ty, $one:expr, $lanes:ident, $zero:ident, $load:ident, $dot:ident) => {
@@ -85,6 +82,7 @@ macro_rules! tiles {
             #[inline(always)]
             fn run(self, simd: S) {
                 *self.lanes = S::$lanes;
+                // Loads of vectors that lie in two cache lines would be the limit.
                 let factors = Aligned([$one; FACTORS / size_of::<$number>()]);
                 let mut sums = [[simd.$zero(); TILE.1]; TILE.0];
                 for _ in 0..self.passes {

@@ -17,6 +17,11 @@ pub struct Scratch<T: Reused> {
 /// Bytes in a line of the cache, and in the widest vector.
 const LINE: usize = 64;
 
+/// A few numbers that start at a cache line, too.
+#[repr(align(64))]
+pub struct Aligned<T>(pub T);
+const _: () = assert!(align_of::<Aligned<u8>>() == LINE);
+
 /// A type of numbers whose slices are reused.
 pub trait Reused: Copy + Default + 'static {
     fn with_store<R>(run: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> R;

@@ -1,18 +1,18 @@
 //! Products with weights in bfloat16. Inputs are rounded to it too; sums are float32.
 
+#[cfg(target_arch = "x86_64")]
 use std::ops::Range;
 
 use half::bf16;
 
 use super::decode::{Target, Widened};
-use super::decoded::{DecodeRow, Part};
-use super::{Gemm, Operands, Product, Weights, row_stride, split_rows};
+use super::decoded::{Part, Rows};
+use super::{Gemm, Operands, Product, Weights};
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
 use crate::elementwise;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Isa;
-use crate::scratch::Scratch;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Avx512Bf16;
 use crate::simd::Dispatch;
@@ -31,47 +31,27 @@ impl Weights for &[bf16] {
 }
 
 fn multiply(weights: &[bf16], product: Product<'_>) {
-    let Product { scope, isa, x, k, .. } = product;
+    let Product { isa, k, .. } = product;
     let m = product.m();
     if m < WIDENED_ONCE || isa.multiplies_bf16() {
-        let stride = row_stride::<bf16>(isa, k);
-        let mut rounded = Scratch::<bf16>::uninit(m * stride);
-        split_rows(scope, &mut rounded, (stride, k), &|row, out| {
-            elementwise::round_to_bf16(isa, &x[row * k..(row + 1) * k], out);
-        });
+        let (rounded, x_stride) = product.rows_apart(&|x, out| elementwise::round_to_bf16(isa, x, out));
         #[cfg(target_arch = "x86_64")]
         if let Isa::Amx(amx) = isa {
             return amx::multiply(amx, &rounded, &Rows { weights, k }, product);
         }
-        let operands = Operands { weights, x: &rounded, x_stride: stride, m, k };
+        let operands = Operands { weights, x: &rounded, x_stride, m, k };
         return product.divide(m * k, &|rows, out| isa.dispatch_bf16(Gemm { operands, rows, out }));
     }
-    let stride = row_stride::<f32>(isa, k);
-    let mut rounded = Scratch::<Widened>::uninit(m * stride);
-    split_rows(scope, &mut rounded, (stride, k), &|row, out| {
-        out.iter_mut().zip(&x[row * k..]).for_each(|(out, x)| *out = Widened::nearest(*x));
+    let (rounded, stride) = product.rows_apart(&|x, out| {
+        out.iter_mut().zip(x).for_each(|(out, x)| *out = Widened::nearest(*x));
     });
     let x = (&*rounded, stride);
     product.divide(m * k, &|rows, out| isa.dispatch(Part { x, weights: Rows { weights, k }, m, k, rows, out }));
 }
 
-/// Rows of `k` weights.
-struct Rows<'a> {
-    weights: &'a [bf16],
-    k: usize,
-}
-
-impl<S> DecodeRow<S, Widened> for Rows<'_> {
-    #[inline(always)]
-    fn decode_row(&self, _: S, row: usize, along: Range<usize>, out: &mut [Widened]) {
-        let weights = &self.weights[row * self.k..][along];
-        out.iter_mut().zip(weights).for_each(|(out, weight)| *out = Widened::of(*weight));
-    }
-}
-
 /// To be multiplied in tiles.
 #[cfg(target_arch = "x86_64")]
-impl amx::TileProduct for Rows<'_> {
+impl amx::TileProduct for Rows<'_, bf16> {
     type Number = bf16;
 
     #[inline(always)]

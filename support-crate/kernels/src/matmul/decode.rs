@@ -25,10 +25,10 @@ factor! {
     F32 of f32, zero, mul_add, sums;
 }
 
-impl Widened {
+impl From<bf16> for Widened {
     /// The same number: a bfloat16 is the upper half of a float32.
     #[inline(always)]
-    pub fn of(number: bf16) -> Self {
+    fn from(number: bf16) -> Self {
         Self(f32::from_bits(u32::from(number.to_bits()) << 16))
     }
 }

@@ -1,8 +1,9 @@
-//! Weights that are decoded into memory, some rows at a time, and then multiplied as others are.
+//! Weights that are decoded, or copied, into memory, some rows at a time, and then multiplied as others are.
 
 use std::ops::Range;
 
 use super::gemm::{Factor, INPUT_BLOCK, Panel, blocks};
+use crate::scratch::Aligned;
 use crate::simd::{Kernel, Simd};
 use crate::sizes::hold_rows;
 use crate::strided::Block;
@@ -13,15 +14,25 @@ const ROWS: usize = 6;
 /// Numbers along K that are decoded at once.
 pub const K_BLOCK: usize = 1024;
 
-/// Decoded rows, whose vectors lie in one cache line each: those that lie in two take twice as long.
-#[repr(align(64))]
-struct Aligned<T>([T; ROWS * K_BLOCK]);
-
 /// Weights that can be decoded row by row. (Not a closure: the compiler may leave one outside of the function that has
 /// the instructions enabled, which is ten times slower.)
 pub trait DecodeRow<S, T> {
     /// Writes the numbers `along` of a row of weights. Implementations are `#[inline(always)]`.
     fn decode_row(&self, simd: S, row: usize, along: Range<usize>, out: &mut [T]);
+}
+
+/// Rows of `k` weights that are stored as numbers, and become those that are multiplied.
+pub struct Rows<'a, W> {
+    pub weights: &'a [W],
+    pub k: usize,
+}
+
+impl<S, W: Copy, T: From<W>> DecodeRow<S, T> for Rows<'_, W> {
+    #[inline(always)]
+    fn decode_row(&self, _: S, row: usize, along: Range<usize>, out: &mut [T]) {
+        let weights = &self.weights[row * self.k..][along];
+        out.iter_mut().zip(weights).for_each(|(out, weight)| *out = T::from(*weight));
+    }
 }
 
 /// A thread's rows of weights, which are all decoded.

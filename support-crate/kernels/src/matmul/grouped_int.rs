@@ -359,7 +359,7 @@ impl Part<'_> {
                         // SAFETY: the output has a vector there.
                         unsafe {
                             let to = out[columns.clone()].as_mut_ptr();
-                            simd.store(simd.mul_add(sums[i][v], simd.splat(1.0), simd.load(to)), to);
+                            simd.store(simd.add(simd.load(to), sums[i][v]), to);
                         }
                         continue;
                     }

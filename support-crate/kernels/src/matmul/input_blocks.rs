@@ -89,16 +89,19 @@ impl<S: Simd> Kernel<S> for Round<'_> {
         let Self { x, k, first, form, values, blocks } = self;
         let Form { excess, splits, halved } = form;
         let (of_row, m) = (k / BLOCK, x.len() / k);
-        // The rows that lie together, and the place among their blocks.
+        // The rows that lie together, which of them is next, and where its block begins.
         let mut rows = first / (TOGETHER * of_row) * TOGETHER;
-        let mut place = first - rows * of_row;
+        let (place, together) = (first - rows * of_row, TOGETHER.min(m - rows));
+        let (mut row, mut at) = (place % together, place / together * BLOCK);
         for (values, block) in values.chunks_exact_mut(form.bytes()).zip(blocks) {
             let together = TOGETHER.min(m - rows);
-            let (row, at) = (rows + place % together, place / together * BLOCK);
-            let x = &x[row * k + at..][..BLOCK];
-            place += 1;
-            if place == together * of_row {
-                (rows, place) = (rows + together, 0);
+            let x = &x[(rows + row) * k + at..][..BLOCK];
+            row += 1;
+            if row == together {
+                (row, at) = (0, at + BLOCK);
+            }
+            if at == k {
+                (rows, at) = (rows + together, 0);
             }
             let (values, masks) = values.split_at_mut(BLOCK);
             // As integers, infinity and NaN rank above all numbers.

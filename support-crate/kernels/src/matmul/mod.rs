@@ -36,6 +36,7 @@ pub use packed4bit::{Compute, Packed4Bit};
 use crate::amx;
 use crate::elementwise::{self, Activation};
 use crate::isa::Isa;
+use crate::scratch::{Reused, Scratch};
 use crate::simd::{Kernel, Simd};
 use crate::sizes;
 use crate::strided::{Block, Divided};
@@ -136,6 +137,15 @@ impl Product<'_> {
         let (inputs, outputs) = [k, n].map(|of_rows| CONVERTED.saturating_mul(of_rows).max(1)).into();
         let (inputs, outputs) = (x.chunks(inputs), out.chunks_mut(outputs));
         inputs.zip(outputs).map(move |(x, out)| Product { scope, isa, together, x, n, k, epilogue, out })
+    }
+
+    /// The inputs as numbers `T`, which `convert` makes of a row of them, and how far apart rows begin.
+    fn rows_apart<T: Reused + Send>(&self, convert: &(dyn Fn(&[f32], &mut [T]) + Sync)) -> (Scratch<T>, usize) {
+        let Self { scope, isa, x, k, .. } = *self;
+        let stride = row_stride::<T>(isa, k);
+        let mut rows = Scratch::uninit(self.m() * stride);
+        split_rows(scope, &mut rows, (stride, k), &|row, out| convert(&x[row * k..(row + 1) * k], out));
+        (rows, stride)
     }
 
     /// Divides the rows of weights, which are the columns of the outputs, among the threads: calls `run` for blocks of

@@ -39,7 +39,7 @@ impl<S: Simd, const M: usize> Sums<S, M> {
         for m in 0..M {
             // SAFETY: the caller's promise.
             let score = simd.splat(unsafe { *scores.add(m * stride) });
-            self.totals[m] = simd.mul_add(score, simd.splat(1.0), self.totals[m]);
+            self.totals[m] = simd.add(self.totals[m], score);
             for (sum, value) in self.sums[m].iter_mut().zip(value) {
                 *sum = simd.mul_add(score, value, *sum);
             }
@@ -144,15 +144,7 @@ impl Mean<'_> {
                 let factor = simd.splat(if total == 0.0 { 0.0 } else { 1.0 / total });
                 let out = &mut out.row(m)[column..column + count];
                 for (sum, out) in sums.sums[m].iter().take(vectors).zip(out.chunks_mut(S::LANES)) {
-                    let mean = simd.mul_add(*sum, factor, simd.zero());
-                    // SAFETY: there is room for as many numbers as `out` has, a whole vector or less.
-                    unsafe {
-                        if out.len() < S::LANES {
-                            simd.store_part(mean, out.as_mut_ptr(), out.len());
-                        } else {
-                            simd.store(mean, out.as_mut_ptr());
-                        }
-                    }
+                    simd.store_in(simd.mul(*sum, factor), out);
                 }
             }
             column += count;

@@ -53,6 +53,7 @@ macro_rules! avx2 {
         type I32 = __m256i;
         intrinsics! {
             fn splat(value: f32) -> __m256 = _mm256_set1_ps(value);
+            fn add(a: __m256, b: __m256) -> __m256 = _mm256_add_ps(a, b);
             fn mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
             fn mul_add(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
             fn nearest_bf16(value: __m256) -> __m256 = nearest(value);

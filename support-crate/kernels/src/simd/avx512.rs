@@ -50,6 +50,7 @@ macro_rules! float32 {
         type I32 = __m512i;
         intrinsics! {
             fn splat(value: f32) -> __m512 = _mm512_set1_ps(value);
+            fn add(a: __m512, b: __m512) -> __m512 = _mm512_add_ps(a, b);
             fn mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
             fn mul_add(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
             fn nearest_bf16(value: __m512) -> __m512 = nearest(value);

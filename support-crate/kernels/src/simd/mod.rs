@@ -114,6 +114,8 @@ pub unsafe trait Simd: Enable + Copy + Send + Sync {
     fn zero(self) -> Self::F32 {
         self.splat(0.0)
     }
+    /// `a + b`
+    fn add(self, a: Self::F32, b: Self::F32) -> Self::F32;
     /// `a * b`
     fn mul(self, a: Self::F32, b: Self::F32) -> Self::F32;
     /// `a * b + c`
@@ -165,6 +167,19 @@ pub unsafe trait Simd: Enable + Copy + Send + Sync {
     /// # Safety
     /// `count` numbers can be written.
     unsafe fn store_part(self, value: Self::F32, to: *mut f32, count: usize);
+    /// Stores as many numbers as there is room for: at most [`LANES`](Self::LANES).
+    #[inline(always)]
+    fn store_in(self, value: Self::F32, out: &mut [f32]) {
+        assert!(out.len() <= Self::LANES, "more numbers than a vector has");
+        // SAFETY: there is room for as many numbers as `out` has, a whole vector or less.
+        unsafe {
+            if out.len() < Self::LANES {
+                self.store_part(value, out.as_mut_ptr(), out.len());
+            } else {
+                self.store(value, out.as_mut_ptr());
+            }
+        }
+    }
 
     /// A vector of [`BF16_LANES`](Self::BF16_LANES) bfloat16, in whatever form they are multiplied.
     type Bf16: Copy;

@@ -47,6 +47,7 @@ macro_rules! float32 {
         const LANES: usize = 4;
         intrinsics! {
             fn splat(value: f32) -> float32x4_t = vdupq_n_f32(value);
+            fn add(a: float32x4_t, b: float32x4_t) -> float32x4_t = vaddq_f32(a, b);
             fn mul(a: float32x4_t, b: float32x4_t) -> float32x4_t = vmulq_f32(a, b);
             fn mul_add(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t = vfmaq_f32(c, a, b);
             fn nearest_bf16(value: float32x4_t) -> float32x4_t = nearest(value);

@@ -31,6 +31,7 @@ unsafe impl Simd for Scalar {
     type I32 = i32;
     intrinsics! {
         fn splat(value: f32) -> f32 = value;
+        fn add(a: f32, b: f32) -> f32 = a + b;
         fn mul(a: f32, b: f32) -> f32 = a * b;
         fn mul_add(a: f32, b: f32, c: f32) -> f32 = a * b + c;
         fn nearest_bf16(value: f32) -> f32 = nearest_bf16(value).to_f32();
