@@ -1,5 +1,7 @@
 //! Groups of 4-bit weights between two limits: affine int4.
 
+use quantlab_kernels::round_to_int8;
+
 use super::float::{Float, absolute_maximum, check_finite, count_rows};
 use super::rounding::{Factor, Fit, GptqOptions, Grid, Hessian, hqq_code, last_code, quantize_gptq_rows};
 use crate::buffer::Buffer;
@@ -250,10 +252,16 @@ pub fn quantize_affine_groups<T: Float>(
     Ok(())
 }
 
+/// Weights that become codes at once: every group is a multiple of these.
+const TOGETHER: usize = 32;
+
 /// (Generic, so that `code` becomes vector code.)
 fn pack(weights: &[f32], packed: &mut [u8], code: impl Fn(f32) -> f32) {
-    for (byte, pair) in packed.iter_mut().zip(weights.chunks_exact(2)) {
-        *byte = (code(pair[0]) as u8) << 4 | code(pair[1]) as u8;
+    for (weights, packed) in weights.chunks_exact(TOGETHER).zip(packed.chunks_exact_mut(TOGETHER / 2)) {
+        // Neighbours are joined afterwards, which would keep the compiler from making vectors of them.
+        let mut codes = [0; TOGETHER];
+        codes.iter_mut().zip(weights).for_each(|(to, &weight)| *to = round_to_int8(code(weight)).cast_unsigned());
+        packed.iter_mut().zip(codes.chunks_exact(2)).for_each(|(byte, pair)| *byte = pair[0] << 4 | pair[1]);
     }
 }
 

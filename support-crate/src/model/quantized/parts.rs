@@ -70,6 +70,8 @@ impl FullPrecision<'_> {
         tensor.read_rows(rows, numbers)?;
         match dtype {
             Precision::Float32 => (),
+            // Rounded already.
+            _ if tensor.is_stored_in(*dtype)? => (),
             Precision::BFloat16 => round(numbers, |number| bf16::from_f32(number).to_f32()),
             Precision::Float16 => round(numbers, |number| f16::from_f32(number).to_f32()),
         }

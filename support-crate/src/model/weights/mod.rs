@@ -20,10 +20,12 @@ use std::ops::Range;
 use crate::buffer::{Buffer, Mapped, Plain, Pooled};
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::model::Precision;
 use crate::model::fold::{Change, Changed};
 use crate::source::{GgmlType, ModelFile, WeightSource};
 
 pub(in crate::model) use convert::Wanted;
+use entry::Numbers;
 pub(in crate::model) use gguf::{BlockRows, row_in_transformers};
 pub(in crate::model) use gguf_names::{Difference, POSITIONS, difference, name_in_gguf};
 use packed::{Outcome, Packing};
@@ -263,6 +265,20 @@ impl UnreadTensor<'_> {
             return Ok(None);
         }
         self.weights.file_with(self.name)?.mapped(self.name, &self.shape_in_files(), self.transposed)
+    }
+
+    /// Whether the files have the numbers in this format, and nothing is done to them on the way.
+    ///
+    /// # Errors
+    /// No tensor of that name, or another shape.
+    pub fn is_stored_in(&self, format: Precision) -> Result<bool> {
+        let Self { weights, name, .. } = *self;
+        let is_random = matches!(weights.origin, Origin::Random { .. });
+        if is_random || weights.is_packed(name) || weights.changed.contains_key(name) {
+            return Ok(false);
+        }
+        let stored = weights.file_with(name)?.find(name, &self.shape_in_files())?;
+        Ok(stored.numbers == Numbers::Plain(format.to_safetensors()))
     }
 
     /// As [`read`](Self::read), some rows of a matrix, into memory that can be used again.
