@@ -35,7 +35,7 @@ pub enum ModelId {
     Smollm2Float32,
     /// A folder with `config.json`, `tokenizer.json` and `model.safetensors`.
     Folder(PathBuf),
-    /// A file whose name ends in `.gguf`: a model as llama.cpp has it, of the Llama, Qwen2 or Qwen3 family.
+    /// A file whose name ends in `.gguf`: a model as llama.cpp has it.
     Gguf(PathBuf),
     /// `owner/name:FILE.gguf`: such a file of a repository on the Hub, which may have many.
     HubGguf {
