@@ -126,8 +126,8 @@ pub fn check(request: &Request) -> Result<()> {
     }
     let lessons = lessons::ready(None, None)?;
     let full = request.full;
-    let cases = (!full).then(|| content_key(&checkout.support_crate())).transpose()?;
-    let cases = cases.map(|key| isa_tests::cases_of(&digest(&key)));
+    let sources = (!full).then(|| content_key_of(&checkout.support_crate(), &["src", "kernels", "course", "tests"]));
+    let cases = sources.transpose()?.map(|sources| isa_tests::cases_of(&sources));
     let mut tests = Tests { checkout, home, installed, lessons, full, cases, parts };
     let wanted = |name: &str| request.only.is_empty() || request.only.iter().any(|only| only == name);
     let wanted: Vec<&Part> = PARTS.iter().filter(|(name, ..)| wanted(name)).collect();

@@ -54,14 +54,15 @@ pub fn run(home: &Home, installed: &Installed, checkout: &Checkout, again: bool,
         return Ok(());
     }
     home.mark_undone(STAMP)?;
-    run_all(home, installed, checkout, (!again).then(|| cases_of(&state)), &missing, parts)?;
+    let sources = content_key_of(&checkout.support_crate(), &DEPENDS_ON)?;
+    run_all(home, installed, checkout, (!again).then_some(&sources), &missing, parts)?;
     home.mark_done(STAMP, &state)
 }
 
 /// The variable by which property tests draw the same cases whenever they run on the same sources, and others on others.
 /// A case that fails is then found where its sources are made, and not by chance in a run for something else.
-pub fn cases_of(key: &str) -> (&'static str, String) {
-    let seed = u64::from_str_radix(&key[..16], 16).unwrap_or_default();
+pub fn cases_of(sources: &str) -> (&'static str, String) {
+    let seed = u64::from_str_radix(&digest(sources)[..16], 16).expect("a digest is hexadecimal");
     ("PROPTEST_RNG_SEED", seed.to_string())
 }
 
@@ -71,23 +72,28 @@ fn run_all(
     home: &Home,
     installed: &Installed,
     checkout: &Checkout,
-    cases: Option<(&str, String)>,
+    sources: Option<&String>,
     missing: &[String],
     parts: &mut Parts,
 ) -> Result<()> {
+    // Each run has cases of its own.
+    let cases = |run: &str| sources.map(|sources| cases_of(&format!("{sources} {run}")));
     let cargo = |subcommand: &str, args: &[&str]| -> Result<Command> {
         let mut command = installed.cargo(home, checkout.root(), subcommand)?;
-        command.envs(cases.clone()).args(["--locked", "--package", "quantlab-kernels"]).args(args);
+        command.args(["--locked", "--package", "quantlab-kernels"]).args(args);
         Ok(command)
     };
     // These try every set on their own; the soundness tests try what is public, which runs with the set that is named.
-    parts.tests("kernels", cargo("test", &["--lib", "--", "--quiet"])?)?;
+    let mut own = cargo("test", &["--lib", "--", "--quiet"])?;
+    own.envs(cases("lib"));
+    parts.tests("kernels", own)?;
     for isa in output_of(&mut cargo("run", &["--quiet", "--example", "isas"])?)?.lines() {
         eprintln!("      {isa}");
         for (what, args) in [("kernels", &UNCHECKED[..2]), ("kernels without overflow checks", &UNCHECKED[..])] {
             let mut tests = cargo("test", args)?;
-            tests.env("QUANTLAB_CPU_ISA", isa);
-            parts.tests(&format!("{what}, {isa}"), tests)?;
+            let run = format!("{what}, {isa}");
+            tests.env("QUANTLAB_CPU_ISA", isa).envs(cases(&run));
+            parts.tests(&run, tests)?;
         }
     }
     if !missing.is_empty() {
@@ -103,7 +109,9 @@ fn run_all(
         // instruction that is not supported.
         let which = if processor == PROCESSORS[0].0 { "--tests" } else { "--test=soundness" };
         let mut tests = cargo("test", &[which, "--target", TARGET, "--", "--quiet"])?;
+        let run = format!("kernels, {processor}");
         tests
+            .envs(cases(&run))
             .env("QUANTLAB_EMULATED", "1")
             .env("CARGO_TARGET_DIR", &target)
             .env("CARGO_BUILD_BUILD_DIR", &target)
@@ -111,7 +119,7 @@ fn run_all(
             .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", format!("{EMULATOR} -L {LIBRARIES} -cpu {processor}"))
             .env_remove("RUSTFLAGS")
             .env_remove("LD_LIBRARY_PATH");
-        parts.tests(&format!("kernels, {processor}"), tests)?;
+        parts.tests(&run, tests)?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ pub fn assert_close(found: &[f32], expected: &[f64], tolerance: f64) {
 }
 
 /// `all` cases of a property, and a quarter where QEMU emulates the processor, which is some thirty times slower
-/// (`QUANTLAB_EMULATED`, set by `cargo lab test`): new ones are drawn in each run.
+/// (`QUANTLAB_EMULATED`, set by `cargo lab test`).
 pub fn cases(all: u32) -> proptest::test_runner::Config {
     let share = if std::env::var_os("QUANTLAB_EMULATED").is_some() { 4 } else { 1 };
     proptest::test_runner::Config::with_cases(all / share)

@@ -118,8 +118,9 @@ fn for_each<P: Send>(parts: impl Iterator<Item = P>, run: impl Fn(P) -> Result<(
 mod tests {
     use super::*;
     use crate::model::Weights;
+    use crate::model::fold::Change;
     use crate::quant::{FourBit, quantize_4bit_blocks, quantize_rows_int8};
-    use crate::source::WeightSource;
+    use crate::source::{ModelFile, WeightSource};
 
     /// More rows than are read at once, and blocks that go on in the next row.
     const SHAPE: [usize; 2] = [ROWS + 100, 33];
@@ -158,6 +159,29 @@ mod tests {
             }
             check((1, k), dtype, |rows, values: &mut [i8], scb: &mut [f32]| quantize_rows_int8(rows, k, values, scb));
         }
+    }
+
+    #[test]
+    fn what_is_stored_in_the_models_precision_is_not_rounded_and_what_is_changed_is() {
+        let stored: Vec<bf16> = (0..6_u8).map(|i| bf16::from_f32(0.1 * f32::from(i) - 0.3)).collect();
+        let bytes: Vec<u8> = stored.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let view = safetensors::tensor::TensorView::new(safetensors::Dtype::BF16, vec![2, 3], &bytes).unwrap();
+        let bytes = safetensors::serialize([("lm", view)], None).unwrap().into();
+        let source = WeightSource::Safetensors(vec![ModelFile::Bytes { name: "lm.safetensors", bytes }]);
+        let mut weights = Weights::open(&source, true).unwrap();
+        let read = |weights: &Weights, dtype| {
+            let tensor = UnreadTensor { weights, name: "lm", shape: &[2, 3], transposed: false };
+            let is_stored = tensor.is_stored_in(dtype).unwrap();
+            (is_stored, FullPrecision { tensor, dtype, numbers: &mut Vec::new() }.rows(0..2).unwrap().to_vec())
+        };
+        let wide: Vec<f32> = stored.iter().map(|number| number.to_f32()).collect();
+        assert_eq!(read(&weights, Precision::BFloat16), (true, wide.clone()));
+        let (is_stored, numbers) = read(&weights, Precision::Float16);
+        assert!(!is_stored && numbers.iter().all(|&number| f16::from_f32(number).to_f32() == number));
+        let factors = [1.1, 0.3, 2.0];
+        weights.change("lm", Change::ScaleColumns(factors.into()));
+        let scaled = wide.iter().enumerate().map(|(i, number)| bf16::from_f32(number * factors[i % 3]).to_f32());
+        assert_eq!(read(&weights, Precision::BFloat16), (false, scaled.collect()));
     }
 
     #[test]

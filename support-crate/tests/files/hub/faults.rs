@@ -79,8 +79,7 @@ fn what_takes_connections_and_stays_silent_is_given_up() {
             std::thread::park();
         }
     });
-    let client = Client::of(&silent);
-    let error = in_time(GIVEN_UP, || client.fetch(&[TINY])).result.unwrap_err();
+    let error = in_time(GIVEN_UP, || Client::of(&silent).fetch(&[TINY])).result.unwrap_err();
     assert!(error.contains("does not answer: no answer within 1.5 s") && error.contains("embedded"), "{error}");
 }
 
