@@ -48,14 +48,14 @@ pub fn run(home: &Home, installed: &Installed, checkout: &Checkout, again: bool,
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| cpuinfo.lines().find(|line| line.starts_with(name)).unwrap_or_default();
     let machine = [field("model name"), field("flags"), &installed.rustc, &installed.rustflags, &missing.join(" ")];
-    let state = digest(&(content_key_of(&checkout.support_crate(), &DEPENDS_ON)? + &machine.join("\n")));
+    let sources = content_key_of(&checkout.support_crate(), &DEPENDS_ON)?;
+    let state = digest(&format!("{sources}{}", machine.join("\n")));
     if !again && home.is_done(STAMP, &state) {
         eprintln!("      passed here as they are; `cargo lab test --full` runs them again");
         return Ok(());
     }
     home.mark_undone(STAMP)?;
-    let sources = content_key_of(&checkout.support_crate(), &DEPENDS_ON)?;
-    run_all(home, installed, checkout, (!again).then_some(&sources), &missing, parts)?;
+    run_all(home, installed, checkout, (!again).then_some(&*sources), &missing, parts)?;
     home.mark_done(STAMP, &state)
 }
 
@@ -72,27 +72,25 @@ fn run_all(
     home: &Home,
     installed: &Installed,
     checkout: &Checkout,
-    sources: Option<&String>,
+    sources: Option<&str>,
     missing: &[String],
     parts: &mut Parts,
 ) -> Result<()> {
-    // Each run has cases of its own.
-    let cases = |run: &str| sources.map(|sources| cases_of(&format!("{sources} {run}")));
-    let cargo = |subcommand: &str, args: &[&str]| -> Result<Command> {
+    // Each run draws cases of its own.
+    let cargo = |run: &str, subcommand: &str, args: &[&str]| -> Result<Command> {
         let mut command = installed.cargo(home, checkout.root(), subcommand)?;
+        command.envs(sources.map(|sources| cases_of(&format!("{sources} {run}"))));
         command.args(["--locked", "--package", "quantlab-kernels"]).args(args);
         Ok(command)
     };
     // These try every set on their own; the soundness tests try what is public, which runs with the set that is named.
-    let mut own = cargo("test", &["--lib", "--", "--quiet"])?;
-    own.envs(cases("lib"));
-    parts.tests("kernels", own)?;
-    for isa in output_of(&mut cargo("run", &["--quiet", "--example", "isas"])?)?.lines() {
+    parts.tests("kernels", cargo("kernels", "test", &["--lib", "--", "--quiet"])?)?;
+    for isa in output_of(&mut cargo("sets", "run", &["--quiet", "--example", "isas"])?)?.lines() {
         eprintln!("      {isa}");
         for (what, args) in [("kernels", &UNCHECKED[..2]), ("kernels without overflow checks", &UNCHECKED[..])] {
-            let mut tests = cargo("test", args)?;
             let run = format!("{what}, {isa}");
-            tests.env("QUANTLAB_CPU_ISA", isa).envs(cases(&run));
+            let mut tests = cargo(&run, "test", args)?;
+            tests.env("QUANTLAB_CPU_ISA", isa);
             parts.tests(&run, tests)?;
         }
     }
@@ -108,10 +106,9 @@ fn run_all(
         // The first processor has every set, and tries each. On one that has less, running what is public reveals any
         // instruction that is not supported.
         let which = if processor == PROCESSORS[0].0 { "--tests" } else { "--test=soundness" };
-        let mut tests = cargo("test", &[which, "--target", TARGET, "--", "--quiet"])?;
         let run = format!("kernels, {processor}");
+        let mut tests = cargo(&run, "test", &[which, "--target", TARGET, "--", "--quiet"])?;
         tests
-            .envs(cases(&run))
             .env("QUANTLAB_EMULATED", "1")
             .env("CARGO_TARGET_DIR", &target)
             .env("CARGO_BUILD_BUILD_DIR", &target)

@@ -258,7 +258,7 @@ const TOGETHER: usize = 32;
 /// (Generic, so that `code` becomes vector code.)
 fn pack(weights: &[f32], packed: &mut [u8], code: impl Fn(f32) -> f32) {
     for (weights, packed) in weights.chunks_exact(TOGETHER).zip(packed.chunks_exact_mut(TOGETHER / 2)) {
-        // Neighbours are joined afterwards, which would keep the compiler from making vectors of them.
+        // Neighbours are joined afterwards: joined at once, they keep the compiler from making vectors of them.
         let mut codes = [0; TOGETHER];
         codes.iter_mut().zip(weights).for_each(|(to, &weight)| *to = round_to_int8(code(weight)).cast_unsigned());
         packed.iter_mut().zip(codes.chunks_exact(2)).for_each(|(byte, pair)| *byte = pair[0] << 4 | pair[1]);

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use safetensors::Dtype;
 
+use crate::model::Precision;
 use crate::source::GgmlType;
 
 /// What a file says of a tensor.
@@ -12,6 +13,13 @@ pub(super) struct Entry {
     pub shape: Vec<usize>,
     /// Its bytes in the file.
     pub range: Range<usize>,
+}
+
+impl Entry {
+    /// Whether its numbers lie there one after the other, in this format.
+    pub fn is_plain(&self, format: Precision) -> bool {
+        self.numbers == Numbers::Plain(format.to_safetensors())
+    }
 }
 
 /// How a file has the numbers of a tensor.

@@ -25,7 +25,6 @@ use crate::model::fold::{Change, Changed};
 use crate::source::{GgmlType, ModelFile, WeightSource};
 
 pub(in crate::model) use convert::Wanted;
-use entry::Numbers;
 pub(in crate::model) use gguf::{BlockRows, row_in_transformers};
 pub(in crate::model) use gguf_names::{Difference, POSITIONS, difference, name_in_gguf};
 use packed::{Outcome, Packing};
@@ -258,8 +257,7 @@ impl UnreadTensor<'_> {
 
     /// The numbers in place in the mapped file, if they are stored there in the wanted format.
     fn mapped<T: Wanted>(&self) -> Result<Option<Mapped<T>>> {
-        let Origin::Files { .. } = self.weights.origin else { return Ok(None) };
-        if self.weights.is_packed(self.name) || self.weights.changed.contains_key(self.name) {
+        if !self.is_as_in_files() {
             // Before there is memory for as much as a config says.
             self.check()?;
             return Ok(None);
@@ -272,13 +270,14 @@ impl UnreadTensor<'_> {
     /// # Errors
     /// No tensor of that name, or another shape.
     pub fn is_stored_in(&self, format: Precision) -> Result<bool> {
-        let Self { weights, name, .. } = *self;
-        let is_random = matches!(weights.origin, Origin::Random { .. });
-        if is_random || weights.is_packed(name) || weights.changed.contains_key(name) {
-            return Ok(false);
-        }
-        let stored = weights.file_with(name)?.find(name, &self.shape_in_files())?;
-        Ok(stored.numbers == Numbers::Plain(format.to_safetensors()))
+        let stored = || self.weights.file_with(self.name)?.find(self.name, &self.shape_in_files());
+        Ok(self.is_as_in_files() && stored()?.is_plain(format))
+    }
+
+    /// Whether the files have the tensor, and nothing is done to it on the way.
+    fn is_as_in_files(&self) -> bool {
+        let Weights { origin, changed, .. } = self.weights;
+        matches!(origin, Origin::Files { .. }) && !self.weights.is_packed(self.name) && !changed.contains_key(self.name)
     }
 
     /// As [`read`](Self::read), some rows of a matrix, into memory that can be used again.

@@ -95,7 +95,7 @@ impl TensorFile {
     pub fn mapped<T: Wanted>(&self, name: &str, shape: &[usize], transpose: bool) -> Result<Option<Mapped<T>>> {
         let entry = self.find(name, shape)?;
         if !transpose
-            && entry.numbers == Numbers::Plain(T::PRECISION.to_safetensors())
+            && entry.is_plain(T::PRECISION)
             && let Bytes::Mapped(map) = &self.bytes
             && let Some(numbers) = Mapped::<T>::new(map, entry.range.clone())
         {

@@ -362,7 +362,7 @@ fn an_interrupted_download_stops_and_is_taken_up_again() {
         outcome.result.unwrap_err(),
         "interrupted; hint: run the cell again: the download resumes where it stopped"
     );
-    assert!(outcome.took < Duration::from_secs(8), "{:?}", outcome.took);
+    assert!(outcome.took < Duration::from_secs(6), "{:?}", outcome.took);
     assert_eq!(client.partial(TINY), Some(MIDDLE as u64));
 
     let hub = serve(tiny_repository());
