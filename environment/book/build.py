@@ -1,4 +1,4 @@
-"""Makes the course's website from its executed solutions and the docs: `build.py CHECKOUT WORK OUTPUT`.
+"""Makes the course's website from its executed solutions and the docs: `build.py CHECKOUT WORK OUTPUT [BROWSER PDF]`.
 
 Sphinx reads a copy of the course in WORK that has been prepared for reading: an exercise shows what a learner starts
 from, its answer folded below; checks are left out; a plot is the SVG that the cell showed, inline, so that it follows the
@@ -16,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import unquote
 
+import pdf
 from sphinx.cmd.build import main as sphinx
 
 HERE = Path(__file__).parent
@@ -216,7 +217,8 @@ def unlisted(checkout):
 
 
 def main():
-    checkout, work, output = map(Path, sys.argv[1:])
+    checkout, work, output = map(Path, sys.argv[1:4])
+    printed = sys.argv[4:]
     found = list(unlisted(checkout))
     if not found:
         prepare(checkout, work)
@@ -227,6 +229,12 @@ def main():
         if status != 0:
             return status
         found = list(faults(output))
+    if printed and not found:
+        page = work.parent / "one-page"
+        status = pdf.one_page(work, page)
+        if status != 0:
+            return status
+        found = list(faults(page)) or pdf.print_page(printed[0], page / "index.html", Path(printed[1]))
     for fault in found:
         print(fault, file=sys.stderr)
     return 1 if found else 0

@@ -71,8 +71,13 @@ const PARTS: [Part; 11] = [
         own.current_dir(tests.checkout.root()).env("QUANTLAB_HOME", tests.home.root());
         tests.parts.tests("kernel", own)
     }),
-    ("book", "its pages hold together: links, papers, and nothing that another machine serves", |_| {
-        crate::book::book(None).map(drop)
+    ("book", "its pages hold together: links, papers, and nothing that another machine serves", |tests| {
+        let pdf = tests.home.book().join("quantlab.pdf");
+        let printed = crate::book::browser().map(|_| pdf.as_path());
+        if let Err(none) = &printed {
+            eprintln!("      its PDF is not tried: {none:#}");
+        }
+        crate::book::book(None, printed.ok()).map(drop)
     }),
     ("solutions", "graded in the sandboxes that run here: all points, and every claim holds", |tests| {
         grade::solutions(&tests.lessons, &tests.home)

@@ -125,6 +125,9 @@ enum Task {
         /// Folder for the pages [default: `book/html` in QUANTLAB_HOME]
         #[arg(long, value_name = "DIR")]
         output: Option<PathBuf>,
+        /// Also print all pages into this file, with an outline and each answer unfolded (needs Chromium)
+        #[arg(long, value_name = "FILE")]
+        pdf: Option<PathBuf>,
     },
     /// Put the machines of a class beside each other, from the cards that lessons leave in `results`
     Cards {
@@ -226,7 +229,9 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Doctor { json, time } => doctor::doctor(json, time)?,
         Task::Test(request) => check::check(&request)?,
         Task::Mutants(request) => return mutants::mutants(&request),
-        Task::Book { output } => println!("The book begins at {}", book::book(output.as_deref())?.display()),
+        Task::Book { output, pdf } => {
+            println!("The book begins at {}", book::book(output.as_deref(), pdf.as_deref())?.display());
+        }
         Task::Cards { folder, output } => cards::cards(&folder, output.as_deref())?,
         Task::Exec { command } => return check::exec(&command),
         Task::Pack { file, publish: false, .. } => prebuilt::pack(&file)?,
