@@ -17,7 +17,7 @@ const PAD: u32 = 0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// There were `max_new_tokens`.
+    /// There were `max_new_tokens`, or, in a conversation, no more fitted into the model's context.
     Length,
     /// The model chose a token that ends a text.
     Eos,
@@ -39,8 +39,9 @@ pub struct GeneratedTokens {
 /// Continues prompts of token ids, of any lengths, as one batch; `on_token` sees each new token as soon as
 /// it is known, with the index of its prompt.
 ///
-/// A sequence's tokens do not depend on its neighbours in the batch or on padding. One that is finished
-/// leaves the batch and costs nothing more.
+/// A sequence's tokens do not depend on its neighbours in the batch or on padding. (A model in int8 with a threshold is the
+/// exception, as it is in bitsandbytes; see [`CausalLm::forward`].) One that is finished leaves the batch and costs nothing
+/// more.
 ///
 /// ```
 /// use quantlab::generate::{GenerateOptions, generate_tokens};
@@ -56,7 +57,8 @@ pub struct GeneratedTokens {
 ///
 /// # Errors
 /// Options that are not allowed (see [`GenerateOptions::check`]), or `stop_strings`, which need a tokenizer;
-/// no prompts, an empty one, or one that leaves no room for the new tokens in the model's context; logits
+/// no prompts, an empty one, one with a token that the model does not know, or one that leaves no room for the new tokens in
+/// the model's context; keys and values that do not fit into memory, or a format that the engine cannot keep them in; logits
 /// that are NaN.
 pub fn generate_tokens(
     model: &dyn CausalLm,

@@ -66,7 +66,8 @@ pub struct Generation {
 ///
 /// # Errors
 /// Options that are not allowed (see [`GenerateOptions::check`]); an empty prompt, or one that leaves no room
-/// for the new tokens in the model's context; logits that are NaN.
+/// for the new tokens in the model's context; keys and values that do not fit into memory, or a format that the engine cannot
+/// keep them in; logits that are NaN.
 pub fn generate(loaded: &Loaded, prompt: &str, options: &GenerateOptions) -> Result<Generation> {
     let generations = generate_batch(loaded, &[prompt], options)?;
     generations.into_iter().next().ok_or_else(|| Error::input("there are no prompts"))

@@ -22,7 +22,7 @@ pub struct GenerateOptions {
     /// Generation stops when the new text contains one of these.
     pub stop_strings: Vec<String>,
     /// Whether tokens are drawn at random, by their probabilities. If not, the most likely one is taken
-    /// each time (greedy), and `temperature`, `top_k`, `top_p` and `seed` have no effect.
+    /// each time (greedy), and `temperature`, `top_k`, `top_p` and `seed` have no effect, but must be allowed values.
     pub do_sample: bool,
     /// What logits are divided by before they become probabilities: below 1 favours likely tokens, above 1 makes
     /// probabilities more even. Above 0.
@@ -40,12 +40,14 @@ pub struct GenerateOptions {
     /// this and `i` alone, one number per token.
     pub seed: u64,
     /// Whether keys and values of earlier tokens are kept. If not, every token is computed again for each
-    /// one that follows: the same text, more slowly.
+    /// one that follows: more slowly, and the same text, if `cache_format` is what the model computes in.
     pub use_cache: bool,
     /// The format of these keys and values: fewer bits take less memory, and less reading, and give other logits. `None`
     /// for what the model computes in.
     pub cache_format: Option<CacheFormat>,
-    /// At which end the shorter prompts of a batch are padded. The tokens are the same either way.
+    /// At which end the shorter prompts of a batch are padded. The tokens are the same either way. (Of this and of
+    /// `use_cache`, a model in int8 with a threshold is the exception; see
+    /// [`CausalLm::forward`](crate::model::CausalLm::forward).)
     pub padding_side: PaddingSide,
     /// Whether a prompt that leaves no room for the new tokens loses its first tokens (transformers'
     /// `truncation_side="left"`). If not, it is an error.
@@ -105,7 +107,7 @@ impl GenerateOptions {
         }
         if !is_positive(temperature) {
             return Err(Error::input(format!("`temperature` is {temperature}; it must be a finite number above 0"))
-                .hint("for the most likely token each time, set `do_sample` to false"));
+                .hint("for the most likely token each time, set `do_sample` to false, and leave this at 1"));
         }
         if self.top_k == Some(0) {
             return Err(Error::input("`top_k` is 0; it must be at least 1").hint("`None` keeps all tokens"));

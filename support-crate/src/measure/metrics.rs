@@ -20,13 +20,17 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// The figures of a run that took this many seconds.
+    /// The figures of a run that took this many seconds. Of no tokens, the two that count tokens are 0.
     pub fn of(tokens_generated: usize, total_latency_s: f64) -> Self {
         Self {
             total_latency_s,
             tokens_generated,
             tokens_per_sec: rate(tokens_generated, total_latency_s),
-            avg_latency_per_token_ms: 1e3 * total_latency_s / tokens_generated as f64,
+            avg_latency_per_token_ms: if tokens_generated == 0 {
+                0.0
+            } else {
+                1e3 * total_latency_s / tokens_generated as f64
+            },
         }
     }
 }
@@ -121,5 +125,16 @@ impl Runs {
         }
         let rounds = self.runs.iter().zip(&other.runs);
         Statistics::of(&rounds.map(|(run, other)| figure(run) / figure(other)).collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_no_tokens_nothing_is_counted() {
+        assert_eq!(Metrics::of(0, 0.0), Metrics::default());
+        assert_eq!(Metrics::of(0, 2.0).avg_latency_per_token_ms, 0.0);
     }
 }

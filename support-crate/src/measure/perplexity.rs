@@ -68,7 +68,7 @@ pub fn perplexity(loaded: &Loaded, texts: &[impl AsRef<str>], options: &Perplexi
 /// As [`perplexity`], for texts that are token ids already; without bits per byte.
 ///
 /// # Errors
-/// As [`perplexity`].
+/// As [`perplexity`]; a token that the model does not know.
 pub fn perplexity_of_tokens(
     loaded: &Loaded,
     sequences: &[Vec<u32>],

@@ -17,8 +17,8 @@ pub struct Prompt {
 /// Repeats `base` until it is `tokens` tokens long, or the first length beyond.
 ///
 /// # Errors
-/// An empty base, a length of zero, or a length that leaves no room for a new token in the model's
-/// context.
+/// An empty base, or one whose repetition does not make the prompt longer; a length of zero, or one that leaves no room for a
+/// new token in the model's context.
 pub fn prompt_of_tokens(loaded: &Loaded, base: &str, tokens: usize) -> Result<Prompt> {
     let count = |text: &str| loaded.tokenizer.encode(text).map(|ids| ids.len());
     let base_tokens = count(base)?;

@@ -18,7 +18,8 @@ pub struct PerplexityOptions {
     /// context and takes longer. Each token is scored once, whatever the stride.
     pub stride: Option<usize>,
     /// Windows that the model reads at once; fewer if their logits would take more than 24 MiB (256 MiB on a
-    /// GPU), and one if it takes no padding. The result depends on it by no more than float32's rounding.
+    /// GPU). The result depends on it by no more than float32's rounding. (A model in int8 with a threshold is the
+    /// exception; see [`CausalLm::forward`](crate::model::CausalLm::forward).)
     pub batch_size: usize,
 }
 

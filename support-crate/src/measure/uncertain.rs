@@ -5,7 +5,8 @@ use std::ops::Mul;
 use serde::Serialize;
 
 /// A value with its standard error. As far as the tokens that it comes from are independent, value ± 1.96 standard errors
-/// holds what an endless text of the same kind would give in 95% of cases.
+/// holds what an endless text of the same kind would give in 95% of cases. A share of all or of none has a standard error of
+/// 0, which says only that the tokens were too few to show an exception.
 ///
 /// It displays itself as this interval, `0.0123 ± 0.0021`: two digits of what stands behind ±, and the value to the same
 /// decimal place.

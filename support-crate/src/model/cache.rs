@@ -147,7 +147,8 @@ impl KvCache {
         if self.batch == 1 && self.mask.is_empty() {
             return Ok(());
         }
-        Err(Error::input(format!("blocks are of one sequence without padding, not of {}", self.batch)))
+        let has = if self.batch == 1 { "padding".to_owned() } else { format!("{} sequences", self.batch) };
+        Err(Error::input(format!("blocks are of one sequence without padding, and the cache has {has}")))
     }
 
     /// Counts tokens whose keys and values are there by now.

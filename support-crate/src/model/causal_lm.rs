@@ -40,7 +40,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// An empty cache for `batch` sequences of at most `capacity` tokens, prompt and new tokens.
     ///
     /// # Errors
-    /// A batch or a capacity of zero, or a capacity beyond the model's context.
+    /// A batch or a capacity of zero; a capacity beyond the model's context; more than the free memory holds.
     fn new_cache(&self, batch: usize, capacity: usize) -> Result<KvCache> {
         self.new_cache_in(None, batch, capacity)
     }

@@ -12,7 +12,8 @@ pub struct TensorInfo {
     pub kind: TensorKind,
     /// The shape that it represents; `[out_features, in_features]` for a matrix of weights.
     pub shape: Vec<usize>,
-    /// Elements stored: as many as `shape` says, or half as many where a byte holds two codes of 4 bits.
+    /// Elements stored: as many as `shape` says, or half as many where a byte holds two codes of 4 bits; of blocks of a GGUF
+    /// file, their bytes.
     pub numel: usize,
     /// Bytes of each element.
     pub element_size: usize,

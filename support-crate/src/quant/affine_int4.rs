@@ -96,7 +96,7 @@ impl AffineInt4 {
     /// ```
     ///
     /// # Errors
-    /// As [`fitted`](Self::fitted).
+    /// As [`fitted`](Self::fitted); inputs whose squares are beyond float32; too little memory; an interruption.
     pub fn gptq(
         weights: &[f32],
         hessian: &Hessian,
@@ -108,6 +108,7 @@ impl AffineInt4 {
         count_rows("weights", weights.len(), columns)?;
         Self::check_group(group_size)?;
         let (last, fit) = (last_code(bits)?, options.fit());
+        hessian.check()?;
         let factor = Factor::new(hessian, Factor::tile_for(group_size), options.act_order)?;
         Self::made(weights.len(), columns, group_size, |packed, scales| {
             quantize_gptq_rows(weights, &factor, group_size, last, fit, packed, scales)

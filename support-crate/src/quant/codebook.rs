@@ -85,12 +85,16 @@ pub const INT4: [f32; 16] = {
 };
 
 /// Each value rounded to the nearest number of a codebook, times the largest magnitude in its block: what is left of weights
-/// after 4 bits. For any sixteen numbers; [`quantize_4bit_blocks`](super::quantize_4bit_blocks) packs NF4 and FP4.
+/// after 4 bits. For any sixteen numbers; [`quantize_4bit_blocks`](super::quantize_4bit_blocks) packs NF4 and FP4. A block
+/// in which a value is NaN or infinite becomes NaN.
 ///
 /// # Panics
 /// `blocksize` is 0.
 pub fn round_to_codebook(values: &[f32], codebook: &[f32; 16], blocksize: usize) -> Vec<f32> {
     let round = |block: &[f32]| {
+        if !block.iter().all(|value| value.is_finite()) {
+            return vec![f32::NAN; block.len()];
+        }
         let absmax = block.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
         let scale = if absmax > 0.0 { absmax } else { 1.0 };
         let nearest = |value: &f32| {
@@ -281,6 +285,10 @@ mod tests {
             assert_eq!(round_to_codebook(&values, quant_type.codebook(), 64), restored, "{quant_type}");
         }
         assert_eq!(round_to_codebook(&[0.0; 6], &INT4, 4), [0.0; 6]);
+        for damaged in [f32::NAN, f32::INFINITY] {
+            let rounded = round_to_codebook(&[1.0, damaged, 1.0, -1.0], &INT4, 2);
+            assert!(rounded[0].is_nan() && rounded[1].is_nan() && rounded[2..] == [1.0, -1.0], "{rounded:?}");
+        }
     }
 
     #[test]

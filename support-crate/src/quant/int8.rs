@@ -39,8 +39,8 @@ impl Int8Rows {
     /// of `columns` values.
     ///
     /// # Errors
-    /// Values that are not whole rows, scales that are missing, too few or too many, a scale that is
-    /// negative, NaN or infinite.
+    /// Values that are not whole rows, rows of more than 65,793, scales that are missing, too few or too many, a scale that
+    /// is negative, NaN or infinite.
     pub fn new(values: Vec<i8>, scb: Vec<f32>, columns: usize) -> Result<Self> {
         Self::with_values(Buffer::Owned(values), scb, columns)
     }
@@ -130,7 +130,8 @@ fn dequantize(value: i8, scale: f32) -> f32 {
 /// to float16 first: for the same int8, round what is not float16 already.
 ///
 /// # Errors
-/// Lengths that do not match, a weight that is NaN or infinite. What was written before the error stays.
+/// Lengths that do not match, rows of more than 65,793, whose sums of products might not fit into int32, a weight that is NaN
+/// or infinite. What was written before the error stays.
 pub fn quantize_rows_int8<T: Float>(weights: &[T], columns: usize, values: &mut [i8], scb: &mut [f32]) -> Result<()> {
     let rows = count_rows("weights", weights.len(), columns)?;
     check_columns(columns)?;

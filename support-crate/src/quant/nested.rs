@@ -72,7 +72,7 @@ impl NestedAbsmax {
     /// with one thread; with more, torch adds more than 32,768 values in another order.
     ///
     /// # Errors
-    /// No values, or one that is NaN or infinite.
+    /// No values, one that is NaN or infinite, or some so large that their mean is not finite.
     pub fn quantize(absmax: &[f32]) -> Result<Self> {
         if absmax.is_empty() {
             return Err(Error::input("there are no absmax values to quantize"));

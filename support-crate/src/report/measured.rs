@@ -67,7 +67,8 @@ impl Timing {
         for (name, statistics, unit) in measured {
             table = table.row((name, figure(statistics.median), interval(&statistics), unit));
         }
-        table.row(("tokens_generated", tokens_generated.to_string(), String::new(), "tokens")).note(self.note())
+        let of_all = (batch_size * tokens_generated).to_string();
+        table.row(("tokens_generated", of_all, String::new(), "tokens")).note(self.note())
     }
 
     /// The small print of a table or plot: what this was measured on, and what the interval is.

@@ -21,6 +21,8 @@ pub enum Phase {
 /// A request that is done. Times are seconds since the server began.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ServedRequest {
+    /// Its number: the requests of a server are counted from 0 as they are pushed.
+    pub id: usize,
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
     /// Tokens whose keys and values were copied from the prefix cache, each time that it was admitted.
@@ -94,7 +96,7 @@ pub struct ServedStep {
 /// ([`Percentiles`]): of 20 requests, p99 is almost the worst.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ServingReport {
-    /// The requests, by id.
+    /// The requests that are done, by id. If all are, a request's place is its id.
     pub requests: Vec<ServedRequest>,
     /// The steps, in order.
     pub steps: Vec<ServedStep>,
@@ -130,10 +132,10 @@ impl ServingReport {
         Percentiles::of(self.requests.iter().map(ServedRequest::latency_s))
     }
 
-    /// From the first arrival to the last token, in seconds.
+    /// From the first arrival to the last token, in seconds; 0 if no request is done.
     pub fn seconds(&self) -> f64 {
         let first = self.requests.iter().map(|request| request.arrival_s).fold(f64::INFINITY, f64::min);
-        self.requests.iter().map(ServedRequest::finish_s).fold(0.0, f64::max) - first
+        (self.requests.iter().map(ServedRequest::finish_s).fold(0.0, f64::max) - first).max(0.0)
     }
 
     /// New tokens of all requests.
@@ -141,9 +143,9 @@ impl ServingReport {
         self.requests.iter().map(|request| request.tokens.len()).sum()
     }
 
-    /// New tokens per second, from the first arrival to the last token.
+    /// New tokens per second, from the first arrival to the last token; 0 if no request is done.
     pub fn tokens_per_s(&self) -> f64 {
-        self.new_tokens() as f64 / self.seconds()
+        if self.requests.is_empty() { 0.0 } else { self.new_tokens() as f64 / self.seconds() }
     }
 
     /// Tokens that were computed: prompts, new tokens that were fed back, and again what was preempted.

@@ -69,8 +69,8 @@ pub struct Plan {
     pub compute: Vec<(usize, usize)>,
 }
 
-/// Continuous batching, first come, first served: in every step each running request goes on, a long prompt in chunks
-/// that fit into the step, and who waits is admitted as soon as there is room for its tokens. When room runs out, the
+/// Continuous batching, first come, first served: in every step each running request goes on, as long as the step has
+/// tokens left, a long prompt in chunks that fit into it, and who waits is admitted as soon as there is room for its tokens. When room runs out, the
 /// request that came last is preempted.
 ///
 /// Source: Yu et al. 2022, "Orca" (OSDI); Agrawal et al. 2023, "Sarathi", arXiv:2308.16369 (chunks); the default of
@@ -125,7 +125,7 @@ pub fn first_come(view: &View) -> Plan {
 }
 
 /// Static batching, the baseline: requests that wait are read into a batch, as many as have room, then all are decoded
-/// together until the last one is done; who comes meanwhile waits.
+/// together until the last one is done, as many as a step has tokens for; who comes meanwhile waits.
 pub fn static_batch(view: &View) -> Plan {
     let mut plan = Plan::default();
     if view.running.iter().all(|request| request.new_tokens <= 1) {

@@ -181,6 +181,7 @@ impl<'m> Server<'m> {
             return Err(Error::input(format!("token id {id} is beyond the model's vocabulary")));
         }
         let record = ServedRequest {
+            id: self.requests.len(),
             prompt_tokens: sequence.prompt_tokens,
             copied_tokens: 0,
             arrival_s,
@@ -390,7 +391,7 @@ impl<'m> Server<'m> {
         Ok(())
     }
 
-    /// What was done with the requests that are done. (Of others there is none.)
+    /// What was done with the requests that are done; steps that others took part in are among `steps`.
     pub fn into_report(self) -> ServingReport {
         let done = self.requests.into_iter().filter(|request| request.is_done);
         ServingReport {

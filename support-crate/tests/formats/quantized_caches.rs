@@ -234,6 +234,13 @@ fn predictions_by_context() {
     ] {
         assert!(compare_caches(&loaded, &others, sequences, &contexts).is_err());
     }
+    // The last token is only predicted.
+    let unknown = [[ids(9, 1), vec![u32::MAX]].concat()];
+    let error = compare_caches(&loaded, &others, &unknown, &[1..9]).unwrap_err().to_string();
+    assert!(error.contains("beyond the vocabulary"), "{error}");
+    let other = longer("llama-tiny").load().unwrap();
+    let error = compare_caches(&loaded, &[(&other, CacheFormat::Int8)], &[ids(9, 1)], &[1..9]).unwrap_err().to_string();
+    assert!(error.contains("a vocabulary of"), "{error}");
 }
 
 #[test]

@@ -240,6 +240,8 @@ fn a_batch_is_timed_and_counted_as_one() {
     assert_eq!((timing.runs.runs.len(), timing.runs.runs[0].tokens_generated), (5, 3 * n));
     assert!((timing.runs.tokens_per_s.median * timing.runs.latency_s.median / (3 * n) as f64 - 1.0).abs() < 1e-9);
     assert!(timing.to_string().starts_with("3 x 9 prompt tokens + 6 new"), "{timing}");
+    let table = timing.table().to_text();
+    assert!(table.lines().any(|line| line.starts_with("tokens_generated") && line.contains("18")), "{table}");
     let one = loaded.time(&["the quick brown fox"], &options).unwrap();
     assert_eq!(one.batch_size, 1);
     assert_eq!(one.prompt_tokens, loaded.time("the quick brown fox", &options).unwrap().prompt_tokens);

@@ -5,7 +5,7 @@ use std::fs;
 
 use crate::common::{golden, tiny};
 use quantlab::generate::{ChatTemplate, Message};
-use quantlab::model::{LoadOptions, load_model};
+use quantlab::model::{CacheFormat, Engine, LoadOptions, load_model};
 use serde_json::Value;
 
 #[test]
@@ -70,9 +70,8 @@ fn a_model_that_does_not_chat_says_so() {
     assert!(error.hint_text().unwrap().contains("smollm2"));
 }
 
-/// A folder that says what `tokenizer_config.json` and `generation_config.json` of models say.
-#[test]
-fn a_conversation_is_computed_once_and_is_what_it_was_before_an_error() {
+/// The tiny model, with a template.
+fn that_chats() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for file in fs::read_dir(tiny()).unwrap() {
         let file = file.unwrap();
@@ -82,6 +81,13 @@ fn a_conversation_is_computed_once_and_is_what_it_was_before_an_error() {
                     {% if messages[-1].content == 'no' %}{{ raise_exception('not this') }}{% endif %}assistant:";
     let config = serde_json::json!({"chat_template": [{"name": "default", "template": template}], "bos_token": {"content": "a"}});
     fs::write(folder.path().join("tokenizer_config.json"), config.to_string()).unwrap();
+    folder
+}
+
+/// In a folder that says what `tokenizer_config.json` and `generation_config.json` of models say.
+#[test]
+fn a_conversation_is_computed_once_and_is_what_it_was_before_an_error() {
+    let folder = that_chats();
     fs::write(folder.path().join("generation_config.json"), r#"{"do_sample": true, "temperature": 0.5, "top_k": 0}"#)
         .unwrap();
     let load = || load_model(&[folder.path().to_str().unwrap()], &LoadOptions::default()).unwrap();
@@ -96,6 +102,9 @@ fn a_conversation_is_computed_once_and_is_what_it_was_before_an_error() {
     assert!(chat.reply("no", |_| ()).unwrap_err().to_string().contains("not this"));
     assert_eq!(chat.messages(), before);
     assert!(chat.system("late").unwrap_err().to_string().contains("has begun"));
+    let mut briefed = load().chat().unwrap();
+    briefed.system("Be brief.").unwrap();
+    assert!(briefed.system("Be kind.").unwrap_err().to_string().contains("a system message already"));
     let mut pieces = String::new();
     let second = chat.reply("And now", |text| pieces.push_str(text)).unwrap();
     assert_eq!(pieces, second.text);
@@ -114,6 +123,20 @@ fn a_conversation_is_computed_once_and_is_what_it_was_before_an_error() {
     chat.options.max_new_tokens = 6;
     let error = chat.reply(&"word ".repeat(2000), |_| ()).unwrap_err().to_string();
     assert!(error.contains("the model's context"), "{error}");
+}
+
+#[test]
+fn a_cache_of_another_format_is_not_used_any_more() {
+    let options = LoadOptions { engine: Some(Engine::Candle), ..LoadOptions::default() };
+    let folder = that_chats();
+    let mut chat = load_model(&[folder.path().to_str().unwrap()], &options).unwrap().chat().unwrap();
+    chat.options.max_new_tokens = 2;
+    chat.reply("Hello", |_| ()).unwrap();
+    chat.options.cache_format = Some(CacheFormat::Int8);
+    let error = chat.reply("And now", |_| ()).unwrap_err().to_string();
+    assert!(error.contains("keys and values in int8"), "{error}");
+    chat.options.cache_format = None;
+    chat.reply("And now", |_| ()).unwrap();
 }
 
 /// `cargo lab setup --model smollm2` brings the model.

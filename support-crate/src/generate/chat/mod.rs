@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::sampling::{Sampler, random_stream};
 use super::{FinishReason, GenerateOptions, Generation, StoppingText, TextStream};
 use crate::error::{Context, Error, Result};
-use crate::model::{KvCache, Loaded, LogitPositions, TokenBatch};
+use crate::model::{CacheFormat, KvCache, Loaded, LogitPositions, TokenBatch};
 use crate::source::ModelFiles;
 pub use template::{ChatTemplate, Message};
 
@@ -27,14 +27,16 @@ pub use template::{ChatTemplate, Message};
 /// ```
 pub struct Chat {
     /// How replies are generated: as the model's `generation_config.json` says, if it has one, and at most 256 tokens;
-    /// otherwise the most likely token each time.
+    /// otherwise the most likely token each time. Keys and values are always kept, and nothing is cut off: `use_cache` and
+    /// `truncation` have no effect.
     pub options: GenerateOptions,
     loaded: Loaded,
     template: ChatTemplate,
     messages: Vec<Message>,
     /// Tokens that end a reply, besides the model's own.
     stops: Vec<u32>,
-    cache: Option<KvCache>,
+    /// And the format that was asked for.
+    cache: Option<(KvCache, Option<CacheFormat>)>,
     /// The tokens that the cache holds.
     cached: Vec<u32>,
 }
@@ -71,7 +73,8 @@ impl Loaded {
     /// [`Chat::into_loaded`] gives the model back.
     ///
     /// # Errors
-    /// The model has no chat template, or was put together from parts that know nothing of their files.
+    /// The model has no chat template, or was put together from parts that know nothing of their files; a
+    /// `generation_config.json` or `tokenizer_config.json` that cannot be read.
     pub fn chat(self) -> Result<Chat> {
         let files = self.files.as_ref().ok_or_else(|| {
             Error::input("it is not known where this model came from, and so it has no chat template")
@@ -103,11 +106,14 @@ impl Chat {
     /// one.
     ///
     /// # Errors
-    /// The conversation has begun.
+    /// The conversation has begun, or has a system message.
     pub fn system(&mut self, content: &str) -> Result<()> {
-        if !self.messages.is_empty() {
-            return Err(Error::input("the conversation has begun; a system message comes first")
-                .hint("call `forget` to begin another"));
+        if let Some(first) = self.messages.first() {
+            let begun = match first.role.as_str() {
+                "system" => "there is a system message already",
+                _ => "the conversation has begun; a system message comes first",
+            };
+            return Err(Error::input(begun).hint("call `forget` to begin another"));
         }
         self.messages.push(Message::new("system", content));
         Ok(())
@@ -128,8 +134,9 @@ impl Chat {
     /// Says something, and returns the reply; `on_text` sees each piece of it as soon as it is known.
     ///
     /// # Errors
-    /// What is not allowed in `options`; a conversation that leaves no room for a token in the model's context; what the
-    /// template refuses. The conversation is then what it was before.
+    /// What is not allowed in `options`; a conversation that leaves no room for a token in the model's context, or whose
+    /// keys and values do not fit into memory; what the template refuses; logits that are NaN. The conversation is then what
+    /// it was before.
     pub fn reply(&mut self, content: &str, mut on_text: impl FnMut(&str)) -> Result<Generation> {
         self.options.check()?;
         self.messages.push(Message::new("user", content));
@@ -159,12 +166,14 @@ impl Chat {
         let needed = prompt_tokens + max_new_tokens;
         // The last token of the prompt is computed in any case: its logits are wanted.
         let known = cached.iter().zip(&ids[..prompt_tokens - 1]).take_while(|(a, b)| a == b).count();
-        let fits = cache.as_ref().is_some_and(|cache| cache.capacity() >= needed);
-        let kept = if fits { cache.take().filter(|_| known > 0) } else { None };
+        // Another cache is made only when this one is gone.
+        let kept = cache
+            .take()
+            .filter(|(cache, format)| known > 0 && cache.capacity() >= needed && *format == options.cache_format);
         cached.clear();
         let mut next = if kept.is_some() { known } else { 0 };
         let mut cache_now = match kept {
-            Some(mut cache) => {
+            Some((mut cache, _)) => {
                 // A quantized cache cannot be cut far back, and begins anew.
                 if model.truncate(&mut cache, known).is_err() {
                     cache.reset();
@@ -197,7 +206,7 @@ impl Chat {
             }
         }
         cached.extend_from_slice(&ids[..next]);
-        *cache = Some(cache_now);
+        *cache = Some((cache_now, options.cache_format));
         Ok(Generation {
             prompt: content.to_owned(),
             prompt_tokens,

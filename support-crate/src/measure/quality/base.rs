@@ -11,8 +11,8 @@ use crate::measure::PerplexityOptions;
 use crate::model::{Loaded, LogitPositions, Logits, TokenBatch};
 
 /// A model that several others are compared with on the same texts, such as full precision with its formats. What it predicts
-/// is computed once and kept: `tokens * vocab_size * 4` bytes. Greedy texts are compared only
-/// [if asked for](Self::with_greedy_texts).
+/// is computed once and kept: `tokens * vocab_size * 4` bytes, twice that of texts that are longer than a window, and
+/// padding. Greedy texts are compared only [if asked for](Self::with_greedy_texts).
 ///
 /// ```
 /// use quantlab::measure::QualityBase;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::position::{Position, check, compare};
+use super::same_vocabulary;
 use crate::error::{Error, Result};
 use crate::measure::Uncertain;
 use crate::model::{CacheFormat, KvCache, Loaded, LogitPositions, TokenBatch};
@@ -47,7 +48,8 @@ pub struct CacheComparison {
 /// ```
 ///
 /// # Errors
-/// No sequences, or of different lengths; contexts that no sequence has, or that have fewer than two positions; what
+/// Vocabularies of different sizes; no sequences, or of different lengths; contexts that no sequence has, or that have fewer
+/// than two positions; a token that the models do not know, even as the last one, which is only predicted; what
 /// [`CausalLm::forward`](crate::model::CausalLm::forward) and `new_cache_in` report; predictions that are NaN.
 pub fn compare_caches(
     base: &Loaded,
@@ -73,6 +75,11 @@ pub fn compare_caches(
                 if context.start == 0 { 0 } else { positions }
             )));
         }
+    }
+    others.iter().try_for_each(|(other, _)| same_vocabulary(base, other))?;
+    let vocab_size = base.model.info().vocab_size;
+    if let Some(id) = sequences.iter().flatten().find(|&&id| id as usize >= vocab_size) {
+        return Err(Error::input(format!("token id {id} is beyond the vocabulary of {vocab_size}")));
     }
     // Of each other, the positions of each sequence: the first is that of the prediction after one token.
     let mut found: Vec<Vec<Vec<Position>>> = others.iter().map(|_| Vec::new()).collect();

@@ -176,7 +176,7 @@ fn load_on_other_engine(base: &Loaded) -> Result<Loaded> {
 /// exception, as it is in bitsandbytes; see [`CausalLm::forward`](crate::model::CausalLm::forward).)
 ///
 /// # Errors
-/// Vocabularies of different sizes; fewer than two tokens to predict; a window, stride or batch size that does not fit; a
+/// Vocabularies of different sizes, or a token beyond them; fewer than two tokens to predict; a window, stride or batch size that does not fit; a
 /// model that predicts NaN, or that gives a token of the texts a probability of 0; an `other` that gives a probability of 0
 /// to any token that `base` considers possible.
 pub fn compare_quality_of_tokens(
@@ -191,6 +191,20 @@ pub fn compare_quality_of_tokens(
     Ok(QualityComparison { greedy, ..compared })
 }
 
+/// # Errors
+/// Vocabularies of different sizes.
+fn same_vocabulary(base: &Loaded, other: &Loaded) -> Result<()> {
+    let [base_size, size] = [base, other].map(|loaded| loaded.model.info().vocab_size);
+    if base_size == size {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "{} has a vocabulary of {base_size} tokens and {} one of {size}",
+        base.model_id, other.model_id
+    ))
+    .hint("compare models with the same tokenizer, for example two formats of one model"))
+}
+
 /// All figures but those of greedy texts. `predict` gives the base model's logits.
 fn compare_with(
     base: &Loaded,
@@ -199,14 +213,7 @@ fn compare_with(
     options: &PerplexityOptions,
     predict: &dyn Fn(&TokenBatch) -> Result<Rc<Logits>>,
 ) -> Result<QualityComparison> {
-    let [base_size, size] = [base, other].map(|loaded| loaded.model.info().vocab_size);
-    if base_size != size {
-        return Err(Error::input(format!(
-            "{} has a vocabulary of {base_size} tokens and {} one of {size}",
-            base.model_id, other.model_id
-        ))
-        .hint("compare models with the same tokenizer, for example two formats of one model"));
-    }
+    same_vocabulary(base, other)?;
     let names = [base, other].map(|loaded| format!("{} in {}", loaded.model_id, loaded.dtype_label));
     let scored = score_windows("quality", &[base, other], sequences, options, |tokens, windows| {
         let predicted = predict(tokens)?;

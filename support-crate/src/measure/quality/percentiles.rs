@@ -10,12 +10,12 @@ const PRINTED: [f64; 13] = [0.0, 0.1, 1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95
 /// ..., ..., "50": ..., ..., "100": ...}`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Percentiles {
-    /// In ascending order, at least one.
+    /// In ascending order.
     values: Box<[f32]>,
 }
 
 impl Percentiles {
-    /// The percentiles of these values, of which there must be at least one and none may be NaN.
+    /// The percentiles of these values, of which none may be NaN.
     pub(crate) fn of(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Box<[f32]> = values.map(|value| value as f32).collect();
         values.sort_unstable_by(f32::total_cmp);
@@ -23,21 +23,22 @@ impl Percentiles {
     }
 
     /// The value that `percent` percent of the values are at or below: 0 gives the smallest value, 100 the largest.
-    /// `None` if `percent` is not from 0 to 100.
+    /// `None` if `percent` is not from 0 to 100, or there are no values.
     pub fn at(&self, percent: f64) -> Option<f64> {
-        if !(0.0..=100.0).contains(&percent) {
+        if !(0.0..=100.0).contains(&percent) || self.values.is_empty() {
             return None;
         }
         Some(self.interpolated(percent / 100.0))
     }
 
-    /// The value that half of the values are at or below.
+    /// The value that half of the values are at or below; NaN if there are none.
     pub fn median(&self) -> f64 {
         self.interpolated(0.5)
     }
 
     fn interpolated(&self, share: f64) -> f64 {
-        let rank = share * (self.values.len() - 1) as f64;
+        let Some(last) = self.values.len().checked_sub(1) else { return f64::NAN };
+        let rank = share * last as f64;
         let [low, high] = [rank.floor(), rank.ceil()].map(|rank| f64::from(self.values[rank as usize]));
         low + (high - low) * rank.fract()
     }
@@ -66,6 +67,7 @@ mod tests {
             assert!((percentiles.at(percent).unwrap() - expected).abs() < 1e-12, "{percent}");
         }
         assert_eq!((of(&[1.0, 2.0]).median(), of(&[7.0]).median(), of(&[7.0]).at(99.9)), (1.5, 7.0, Some(7.0)));
+        assert!(of(&[]).median().is_nan() && of(&[]).at(50.0).is_none());
         for outside in [-0.1, 100.1, f64::NAN, f64::INFINITY] {
             assert_eq!(percentiles.at(outside), None);
         }

@@ -80,5 +80,7 @@ mod tests {
         assert!(with < 0.3 * plain, "{with} {plain}");
         assert!(numbers.largest_weights()[5] <= 0.1 && numbers.largest_weights()[4] > 0.5);
         assert!(numbers.int4_error(&[1.0], 32).unwrap_err().to_string().contains("1 scales for 32 channels"));
+        // What a channel without inputs would get.
+        assert!(numbers.int4_error(&vec![0.0; k], 32).unwrap_err().to_string().contains("cannot be scaled by 0"));
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use quantlab_kernels::{Epilogue, Matrix, matmul, thread_scope};
 
+use super::scales;
 use super::{BlockScales, DecoderWeights, Site};
 use crate::error::{Context, Error, Result};
 use crate::interrupt;
@@ -46,11 +47,13 @@ impl SiteNumbers {
     /// multiplied by a scale for each channel, rounded to int4 in groups of `group_size`, and divided again.
     ///
     /// # Errors
-    /// Scales that are not one for each channel; a group size that does not divide the inputs.
+    /// Scales that are not one for each channel, or that nothing can be divided by; a group size that is not a multiple of 32,
+    /// or does not divide the inputs; scaled weights that int4 cannot represent.
     pub fn int4_error(&self, scales: &[f32], group_size: usize) -> Result<f64> {
         if scales.len() != self.largest.len() {
             return Err(Error::input(format!("{} scales for {} channels", scales.len(), self.largest.len())));
         }
+        scales::check(scales)?;
         let k = self.channel_of_input.len();
         let of_inputs: Vec<f32> = self.channel_of_input.iter().map(|&channel| scales[channel]).collect();
         let mut errors = self.weights.clone(); // (out, in)

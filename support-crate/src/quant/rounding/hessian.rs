@@ -112,7 +112,7 @@ impl Hessian {
     ///
     /// # Errors
     /// One is: inputs were too large.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(in crate::quant) fn check(&self) -> Result<()> {
         match absolute_maximum(&self.panels) {
             Some(_) => Ok(()),
             None => Err(Error::input("the squares of its inputs are beyond float32")),

@@ -55,7 +55,7 @@ impl BarPlot {
     /// Adds one bar for each pair of a category and a number or [`Estimate`].
     ///
     /// # Errors
-    /// NaN and infinite values; a category that comes twice.
+    /// Values that are NaN, infinite or above 1e100; an interval whose low end is above its high end; a category that comes twice.
     pub fn bars<C: Into<String>, V: Into<Estimate>>(self, bars: impl IntoIterator<Item = (C, V)>) -> Result<Self> {
         self.series("", bars)
     }
@@ -64,7 +64,7 @@ impl BarPlot {
     /// order in which they first came up; one that a series does not have stays empty.
     ///
     /// # Errors
-    /// NaN and infinite values; a category that comes twice.
+    /// Values that are NaN, infinite or above 1e100; an interval whose low end is above its high end; a category that comes twice.
     pub fn series<C: Into<String>, V: Into<Estimate>>(
         mut self,
         name: impl Into<String>,
@@ -78,7 +78,7 @@ impl BarPlot {
     /// Adds one bar of a kind, such as `"llama.cpp"`: bars of a kind have its colour, and the legend names it.
     ///
     /// # Errors
-    /// NaN and infinite values; a category that comes twice in its kind.
+    /// Values that are NaN, infinite or above 1e100; an interval whose low end is above its high end; a category that comes twice in its kind.
     pub fn bar(mut self, kind: &str, category: impl Into<String>, value: impl Into<Estimate>) -> Result<Self> {
         let known = self.series.iter().position(|series| series.name == kind);
         let place = known.unwrap_or(self.series.len());

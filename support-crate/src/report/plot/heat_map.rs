@@ -46,13 +46,14 @@ impl HeatMap {
     /// Adds a row above those that are there.
     ///
     /// # Errors
-    /// Another number of columns than the first row has; numbers that are NaN, infinite or below 0.
+    /// No columns, or another number of them than the first row has; numbers that are NaN, infinite or below 0.
     pub fn row(mut self, name: impl Into<String>, values: impl IntoIterator<Item: Number>) -> Result<Self> {
         let name = name.into();
         let values: Vec<f64> = values.into_iter().map(Number::to_f64).collect();
         let columns = self.columns();
         if values.is_empty() || !self.rows.is_empty() && values.len() != columns {
-            return Err(Error::input(format!("row `{name}` has {} columns, not {columns}", values.len()))
+            let others = if self.rows.is_empty() { String::new() } else { format!(", not {columns} as the first one") };
+            return Err(Error::input(format!("row `{name}` has {} columns{others}", values.len()))
                 .hint("give each row one number for each column"));
         }
         for (column, value) in values.iter().enumerate() {

@@ -77,7 +77,7 @@ impl LinePlot {
     /// does not matter.
     ///
     /// # Errors
-    /// NaN and infinite values.
+    /// Values that are NaN, infinite or above 1e100; an interval whose low end is above its high end.
     pub fn series(mut self, name: impl Into<String>, points: impl IntoIterator<Item: Into<Point>>) -> Result<Self> {
         let (name, points): (String, Vec<Point>) = (name.into(), points.into_iter().map(Into::into).collect());
         for point in &points {
@@ -94,7 +94,7 @@ impl LinePlot {
     /// Adds measured points with no line between them: where what lies between was not measured, or would be noise.
     ///
     /// # Errors
-    /// NaN and infinite values.
+    /// Values that are NaN, infinite or above 1e100; an interval whose low end is above its high end.
     pub fn points(self, name: impl Into<String>, points: impl IntoIterator<Item: Into<Point>>) -> Result<Self> {
         Ok(self.series(name, points)?.last_as(Kind::Points))
     }
@@ -103,7 +103,7 @@ impl LinePlot {
     /// of a codebook is used.
     ///
     /// # Errors
-    /// NaN and infinite values.
+    /// Values that are NaN, infinite or above 1e100; an interval whose low end is above its high end.
     pub fn stems(self, name: impl Into<String>, points: impl IntoIterator<Item: Into<Point>>) -> Result<Self> {
         Ok(self.series(name, points)?.last_as(Kind::Stems))
     }
@@ -112,7 +112,7 @@ impl LinePlot {
     /// without markers.
     ///
     /// # Errors
-    /// NaN and infinite values.
+    /// Values that are NaN, infinite or above 1e100; an interval whose low end is above its high end.
     pub fn theory(self, name: impl Into<String>, points: impl IntoIterator<Item: Into<Point>>) -> Result<Self> {
         Ok(self.series(name, points)?.last_as(Kind::Theory))
     }
@@ -122,7 +122,7 @@ impl LinePlot {
     /// 95% interval as a band (see [`Statistics`]).
     ///
     /// # Errors
-    /// No runs; NaN and infinite values.
+    /// No runs; values that are NaN, infinite or above 1e100.
     pub fn runs(self, name: impl Into<String>, values: impl IntoIterator<Item: Number>) -> Result<Self> {
         let (name, values): (_, Vec<f64>) = (name.into(), values.into_iter().map(Number::to_f64).collect());
         let runs = self.series.iter().filter(|series| series.runs().is_some());

@@ -75,10 +75,10 @@ impl ServingTimeline {
             ("last token", unit_name),
         ]);
         for (name, report) in &self.runs {
-            for (id, request) in report.requests.iter().enumerate() {
+            for request in &report.requests {
                 let times = [request.arrival_s, request.token_s[0], request.finish_s()].map(|at| at / unit);
                 let new_tokens = request.tokens.len();
-                table = table.row((name, id, request.prompt_tokens, new_tokens, times[0], times[1], times[2]));
+                table = table.row((name, request.id, request.prompt_tokens, new_tokens, times[0], times[1], times[2]));
             }
         }
         table
@@ -113,7 +113,7 @@ impl ServingTimeline {
                 "{}{} tokens/s, {} to the first token (median)",
                 if name.is_empty() { String::new() } else { format!("{name}: ") },
                 significant(report.tokens_per_s(), 3),
-                duration(report.ttft_s().median()),
+                report.ttft_s().at(50.0).map_or_else(|| "-".to_owned(), duration),
             );
             let heading = shortened(&heading, LABEL_SIZE * BOLD, ACROSS);
             let heading = Label::new(heading, (0.0, top + 16.0), Place::There);
@@ -168,12 +168,12 @@ fn draw_batch(scene: &mut Scene, report: &ServingReport, top: f64, pixel: f64) {
 fn draw_requests(scene: &mut Scene, report: &ServingReport, top: f64, longest: f64, seams: bool) {
     let row = row_height(report);
     let every = [1, 2, 5, 10].into_iter().find(|every| *every as f64 * row > 16.0).unwrap_or(20);
-    for (id, request) in report.requests.iter().enumerate() {
-        let (above, below) = (top + row * (id as f64 + 0.1), top + row * (id as f64 + 0.9));
+    for (place, request) in report.requests.iter().enumerate() {
+        let (above, below) = (top + row * (place as f64 + 0.1), top + row * (place as f64 + 0.9));
         let middle = f64::midpoint(above, below);
         scene.marks.push(Mark::Line(vec![(0.0, below), (longest, below)], Stroke::new(GRID, 0.6)));
-        if id.is_multiple_of(every) {
-            scene.y.ticks.push(Tick { value: middle, label: id.to_string() });
+        if place.is_multiple_of(every) {
+            scene.y.ticks.push(Tick { value: middle, label: request.id.to_string() });
         }
         let ends = request.phases.iter().skip(1).map(|(_, start)| *start).chain([request.finish_s()]);
         for ((phase, start), end) in request.phases.iter().zip(ends) {

@@ -54,6 +54,9 @@ impl Timeline {
 
     /// Adds a run: its name (`""` for none), the tokens of its prompt, the seconds of its prefill, and
     /// the seconds of each decode step. Where only their mean is known, `[mean; 20]` draws 20 steps.
+    ///
+    /// # Errors
+    /// Times that are negative, NaN or infinite.
     pub fn run(
         mut self,
         name: impl Into<String>,
@@ -75,6 +78,9 @@ impl Timeline {
     }
 
     /// Adds a run as it was measured.
+    ///
+    /// # Errors
+    /// A timing without tokens.
     pub fn timing(self, name: impl Into<String>, timing: &Timing) -> Result<Self> {
         let seconds: Vec<f64> = timing.token_ms.iter().map(|ms| ms / 1e3).collect();
         let Some((prefill, steps)) = seconds.split_first() else {

@@ -59,7 +59,7 @@ impl TradeOff {
     /// Adds a choice: its name, and what it costs and gives, as numbers or [`Estimate`]s.
     ///
     /// # Errors
-    /// NaN and infinite values.
+    /// Values that are NaN, infinite or above 1e100; an interval whose low end is above its high end.
     pub fn point(mut self, name: impl Into<String>, x: impl Into<Estimate>, y: impl Into<Estimate>) -> Result<Self> {
         let (name, x, y) = (name.into(), x.into(), y.into());
         check_value(&name, "the horizontal axis", x)?;

@@ -2,6 +2,7 @@
 
 use quantlab::generate::{FinishReason, GenerateOptions};
 use quantlab::model::CacheFormat;
+use quantlab::report::ServingTimeline;
 use quantlab::serve::{
     Phase, Plan, Request, Server, ServerOptions, ServingReport, View, first_come, poisson_arrivals, serve, simulate,
     static_batch,
@@ -143,6 +144,18 @@ fn what_cannot_be_served_is_refused() {
 }
 
 /// Counts down from the last token of the prompt to 0, then ends the text with 9.
+#[test]
+fn a_report_before_anything_is_done_has_no_figures() {
+    let loaded = embedded();
+    let report = Server::new(&*loaded.model, &ServerOptions::default()).unwrap().into_report();
+    assert!(report.ttft_s().at(50.0).is_none() && report.latency_s().median().is_nan() && report.tpot_s().is_none());
+    assert_eq!((report.seconds(), report.tokens_per_s()), (0.0, 0.0));
+    assert!(report.table().to_text().starts_with("0 requests"));
+    let done = simulate(&[(0.0, request(vec![1; 4], 2))], &ServerOptions::default(), first_come, |_| 1.0).unwrap();
+    assert_eq!(done.requests[0].id, 0);
+    assert!(ServingTimeline::new("One").run("none", &report).run("one", &done).to_svg().unwrap().contains("none"));
+}
+
 #[test]
 fn a_text_that_ends_makes_room() {
     let model = fake(10, 64, |last, _| only(if last == 0 { 9 } else { last - 1 }, 10));

@@ -35,8 +35,8 @@ const WEIGHTED: Steps = Steps { first: -0.9, step: 0.05, last: 36 };
 /// ```
 ///
 /// # Errors
-/// A number that is NaN or infinite, by its column; numbers so large that their scale is beyond float16; Q2_K or Q3_K,
-/// which are only read.
+/// A number that is NaN or infinite, by its column; numbers so large that their scale is beyond float16; Q2_K, Q3_K, IQ4_NL
+/// or IQ4_XS, which are only read.
 ///
 /// # Panics
 /// `row` is not whole blocks, `out` not as large as these, or `importance` not as long as `row`.
