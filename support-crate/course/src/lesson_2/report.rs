@@ -205,9 +205,11 @@ fn batching_table(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Table {
         .note(format!("throughput and time per sample: {of_runs} runs"))
 }
 
-/// The small print for batches whose models were all run alike.
+/// The small print for batches whose models were all run alike. What the weights of one were restored from is not said of
+/// all.
 fn with_models(info: &RunInfo, models: &[(&str, &[BatchRun])]) -> RunInfo {
-    RunInfo { model: models.iter().map(|(model, _)| *model).collect::<Vec<_>>().join(", "), ..info.clone() }
+    let dtype = info.dtype.split(", restored from").next().unwrap_or_default().to_owned();
+    RunInfo { model: models.iter().map(|(model, _)| *model).collect::<Vec<_>>().join(", "), dtype, ..info.clone() }
 }
 
 /// Throughput by batch size as a multiple of that of the smallest one, round by round, and what it would be if a step

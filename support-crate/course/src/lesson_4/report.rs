@@ -86,7 +86,9 @@ pub fn print_texts(rows: &[ExperimentRow], settings: &ExperimentSettings) {
         println!("[{prompt}]");
         rows.iter().for_each(|row| println!("  {:26} {}", row.name, row.output(number)));
     }
-    println!("{} configurations, {} new tokens each", rows.len(), settings.max_new_tokens);
+    let (computed, all) = (rows.iter().filter(|row| row.outcome.is_ok()).count(), rows.len());
+    let failed = if computed < all { format!("; {} could not be loaded", all - computed) } else { String::new() };
+    println!("{computed} configurations, {} new tokens each{failed}", settings.max_new_tokens);
 }
 
 /// The results of an experiment: a row for each configuration, with the first `characters` characters of each text. A

@@ -80,7 +80,7 @@ pub fn check_clipped_grid(yours: fn(&[f32], u32, &[f32]) -> Grid) -> Score {
     let one_side = [around(64).iter().map(|w| w.abs() + 0.1).collect(), around(32).iter().map(|w| -w.abs()).collect()];
     let odd = [vec![0.0; 16], vec![0.7; 8], vec![-0.02]];
     let (whole, few, all) = ([1.0], [0.3, 0.85, 0.5, 0.6], parts());
-    let name = |i: usize| ["the step", "the code of 0", "the largest code"][i.min(2)].to_owned();
+    let name = |i: usize| ["the step", "the zero point", "the largest code"][i.min(2)].to_owned();
     let of = |cases: &[Vec<f32>], parts: &[f32]| in_each(trials(&yours, cases, parts), Close::Each(1e-6), name);
     Score::new("clipped_grid", HINTS)
         .point("of one part, its grid", of(&plain, &whole).and_then(|()| of(&one_side, &[0.5])))

@@ -71,7 +71,7 @@ pub fn choices(
         Choice::new("NF4", alone, 4.5, quantized(QuantizationConfig::nf4())),
         Choice::new("FP4", alone, 4.5, quantized(QuantizationConfig::fp4())),
         Choice::new("int4", alone, of(4), affine(4, Rounding::Nearest)),
-        // Its code of 0 is no whole number: 16 bits, too.
+        // Its zero point is no whole number: 16 bits, too.
         Choice::new("HQQ int4", alone, 4.0 + 32.0 / GROUP as f64, affine(4, Rounding::Hqq)),
         Choice::new("AWQ int4", inputs, of(4), awq),
         Choice::new("GPTQ int4", inputs, of(4), affine(4, gptq(false))),

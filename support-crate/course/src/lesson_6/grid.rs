@@ -51,7 +51,7 @@ pub fn from_float16(bytes: [u8; 2]) -> f32 {
 const GRID_HINTS: [&str; 3] = [
     "How many steps lie between 16 evenly spaced numbers? And which code stands for 0?",
     "First let `low` be at most 0 and `high` at least 0. The largest code is 2^bits - 1, and as many steps divide the range. \
-     Round the step to float16; if it is 0, take 1. The code of 0 is as many steps above code 0 as 0 is above `low`, \
+     Round the step to float16; if it is 0, take 1. The zero point is as many steps above code 0 as 0 is above `low`, \
      rounded to a whole number.",
     "`let step = float16((high.max(0.0) - low.min(0.0)) / last);` and `zero: (-low.min(0.0) / step).round().min(last)`",
 ];
@@ -73,14 +73,14 @@ const SLIPS: [(Slip, &str); 8] = [
     (Slip::NotExtended, "the range is extended to include 0 first, so that 0 has a code of its own"),
     (Slip::AsManySteps, "between 2^bits numbers lie 2^bits - 1 steps"),
     (Slip::NotFloat16, "the step is rounded to float16: that is what is stored"),
-    (Slip::ZeroNotWhole, "the code of 0 is rounded to a whole number"),
-    (Slip::ZeroOtherSign, "`low` is not above 0, so the code of 0 is -low / step"),
-    (Slip::ZeroFromHigh, "the code of 0 is counted from `low`, which code 0 stands for"),
-    (Slip::ZeroNotHeld, "the code of 0 is at most the largest code: a step of few digits may be much too small"),
+    (Slip::ZeroNotWhole, "the zero point is rounded to a whole number"),
+    (Slip::ZeroOtherSign, "`low` is not above 0, so the zero point is -low / step"),
+    (Slip::ZeroFromHigh, "the zero point is counted from `low`, which code 0 stands for"),
+    (Slip::ZeroNotHeld, "the zero point is at most the largest code: a step of few digits may be much too small"),
     (Slip::ZeroStep, "a step of 0 divides by 0: take 1"),
 ];
 
-/// Step, code of 0, largest code.
+/// Step, zero point, largest code.
 ///
 /// Source: `Quantizer.find_params` in `quant.py` of GPTQ, with `perchannel=True, sym=False`.
 pub(super) fn between(low: f64, high: f64, bits: u32) -> [f64; 3] {
@@ -123,23 +123,23 @@ pub fn check_grid_between(yours: fn(f32, f32, u32) -> Grid) -> Score {
     let mut around: Vec<(f32, f32)> = vec![(-0.71, 1.13), (-2.43, 0.37), (-0.013, 0.0171), (-300.3, 201.7)];
     around.extend((0..40).map(|_| (-rng.random_range(0.01..3.0_f32), rng.random_range(0.01..3.0_f32))));
     around.retain(|&(low, high)| {
-        // Where the code of 0 lies half-way between two, either is right.
+        // Where the zero point lies half-way between two, either is right.
         [8, 4, 3, 2].iter().all(|&bits| {
             let [step, ..] = between(low.into(), high.into(), bits);
             ((f64::from(-low) / step).fract() - 0.5).abs() > 0.01
         })
     });
-    let name = |i: usize| ["the step", "the code of 0", "the largest code"][i.min(2)].to_owned();
+    let name = |i: usize| ["the step", "the zero point", "the largest code"][i.min(2)].to_owned();
     let of = |ranges: &[(f32, f32)]| in_each(trials(ranges), Close::Each(1e-6), name);
     Score::new("grid_between", GRID_HINTS)
-        .point("the range in 2^bits - 1 steps, and the code of 0 a whole number", of(&around))
+        .point("the range in 2^bits - 1 steps, and the zero point a whole number", of(&around))
         .point("a range on one side of 0 is extended to it", of(&[(0.4, 1.9), (-3.3, -0.7), (0.0, 1.23), (-1.23, 0.0)]))
         .point("weights that are all 0, or almost", of(&[(0.0, 0.0), (-1e-9, 1e-9), (-1.2e-6, 0.0), (-1e-6, 6e-7)]))
 }
 
 const CODE_HINTS: [&str; 3] = [
     "How many steps is the weight away from 0, and which code stands for 0?",
-    "Divide by the step, round, add the code of 0; then hold the result between 0 and the largest code.",
+    "Divide by the step, round, add the zero point; then hold the result between 0 and the largest code.",
     "`((weight / grid.step).round_ties_even() + grid.zero).clamp(0.0, grid.last) as u8`",
 ];
 
@@ -163,8 +163,8 @@ pub fn check_code_of(yours: fn(f32, &Grid) -> u8) -> Score {
                 let mistakes = vec![
                     (held((from_zero + zero).floor()), "round to the nearest code, not down"),
                     (held((from_zero + zero).ceil()), "round to the nearest code, not up"),
-                    (held(from_zero.round()), "the code of 0 is missing: add `grid.zero`"),
-                    (held(from_zero.round() - zero), "the code of 0 is added, not subtracted"),
+                    (held(from_zero.round()), "the zero point is missing: add `grid.zero`"),
+                    (held(from_zero.round() - zero), "the zero point is added, not subtracted"),
                     (held((f64::from(weight) * step).round() + zero), "divide by the step"),
                     (
                         held((from_zero + 0.5).trunc() + zero),
@@ -202,7 +202,7 @@ pub fn check_code_of(yours: fn(f32, &Grid) -> u8) -> Score {
 
 const BITS_HINTS: [&str; 3] = [
     "What is stored once for each group, and how many bits does it take?",
-    "A step of 16 bits and a code of 0 of as many bits as any code, for each group.",
+    "A step of 16 bits and a zero point of as many bits as any code, for each group.",
     "`f64::from(bits) + f64::from(16 + bits) / group as f64`",
 ];
 
@@ -212,14 +212,14 @@ pub fn check_bits_per_weight(yours: fn(u32, usize) -> f64) -> Score {
         let (codes, size) = (f64::from(bits), group as f64);
         let with = |shared: f64| codes + shared / size;
         let mistakes = vec![
-            (codes, "scales take room too: a step and a code of 0 for each group"),
-            (with(16.0), "the code of 0 is stored too, in as many bits as any code"),
+            (codes, "scales take room too: a step and a zero point for each group"),
+            (with(16.0), "the zero point is stored too, in as many bits as any code"),
             (with(codes), "the step is stored too, in 16 bits"),
-            (with(32.0), "a step has 16 bits, and the code of 0 as many as any code"),
+            (with(32.0), "a step has 16 bits, and the zero point as many as any code"),
             (with(32.0 + codes), "the step is a float16 number: 16 bits"),
             (codes + ((16.0 + codes) / size).floor(), "bits are shared exactly: divide as `f64`"),
             (16.0 + codes + codes * size, "that is a whole group: divide by its weights"),
-            (codes + 16.0 + codes, "step and code of 0 are shared by the whole group"),
+            (codes + 16.0 + codes, "step and zero point are shared by the whole group"),
         ];
         let got = ask(|| Ok(yours(bits, group)))?;
         Ok(Figure { what: format!("bits_per_weight({bits}, {group})"), got, expected: with(16.0 + codes), mistakes })
@@ -227,7 +227,7 @@ pub fn check_bits_per_weight(yours: fn(u32, usize) -> f64) -> Score {
     let cases = [(4, 64), (3, 64), (2, 64), (4, 32), (3, 128), (2, 576), (8, 1)];
     let figures: Result<Vec<Figure>, Complaint> = cases.into_iter().map(figure).collect();
     let verdict = figures.and_then(|figures| all_right(&figures, |a, b| (a - b).abs() < 1e-9));
-    Score::new("bits_per_weight", BITS_HINTS).point("codes, and a share of the step and the code of 0", verdict)
+    Score::new("bits_per_weight", BITS_HINTS).point("codes, and a share of the step and the zero point", verdict)
 }
 
 #[cfg(test)]

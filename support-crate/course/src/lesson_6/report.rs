@@ -16,7 +16,7 @@ use crate::{Claims, Configuration, ask, compare_formats};
 /// A number that is not finite.
 pub fn error_curves(rows: &[CurvePoint]) -> Result<LinePlot> {
     let mut plot = LinePlot::new("What smaller groups buy")
-        .x("bits for each weight, with step and code of 0", "")
+        .x("bits for each weight, with step and zero point", "")
         .y("error of the weights", "%")
         .log_y();
     for bits in [4, 3, 2] {

@@ -1,5 +1,5 @@
-// No code of 0.
-// wrong: the code of 0 is stored too
+// No zero point.
+// wrong: the zero point is stored too
 fn bits_per_weight(bits: u32, group: usize) -> f64 {
     f64::from(bits) + f64::from(16) / group as f64
 }

@@ -1,4 +1,4 @@
-// Forgets the code of 0.
+// Forgets the zero point.
 // wrong: add `grid.zero`
 fn code_of(weight: f32, grid: &Grid) -> u8 {
     let steps = (weight / grid.step).round_ties_even();

@@ -1,4 +1,4 @@
-// Subtracts the code of 0.
+// Subtracts the zero point.
 // wrong: is added, not subtracted
 fn code_of(weight: f32, grid: &Grid) -> u8 {
     let steps = (weight / grid.step).round_ties_even();

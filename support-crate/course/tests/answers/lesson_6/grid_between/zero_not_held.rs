@@ -1,4 +1,4 @@
-// The code of 0 may be larger than the largest code, where float16 has few digits.
+// The zero point may be larger than the largest code, where float16 has few digits.
 // wrong: is at most the largest code
 fn grid_between(low: f32, high: f32, bits: u32) -> Grid {
     let (low, high) = (low.min(0.0), high.max(0.0));

@@ -1,4 +1,4 @@
-// A code of 0 that is no code, as HQQ has it.
+// A zero point that is no code, as HQQ has it.
 // wrong: whole number
 fn grid_between(low: f32, high: f32, bits: u32) -> Grid {
     let (low, high) = (low.min(0.0), high.max(0.0));
