@@ -1,9 +1,12 @@
 """What reads, records and shows a notebook that somebody handed in: with limits, and so that the page does nothing."""
 
+import json
 import resource
 import sys
+import tempfile
 import time
 from html.parser import HTMLParser
+from pathlib import Path
 
 import nbformat
 from nbconvert import HTMLExporter
@@ -48,7 +51,9 @@ class Page(HTMLParser):
 
 
 def as_formgrader_shows(cells):
-    notebook = new_notebook(cells=cells, metadata={"title": "</title><script>alert(10)</script>"})
+    notebook = new_notebook(metadata={"title": "</title><script>alert(10)</script>"})
+    # Unchecked, for some are no notebook's.
+    notebook.cells = cells
     make_harmless(notebook, new_notebook(cells=[new_markdown_cell("[ours](../README.md)")]))
     exporter = HTMLExporter(template_name="basic")
     return Page(exporter.from_notebook_node(nbformat.from_dict(notebook))[0])
@@ -135,7 +140,28 @@ def checks_need_what_they_could_use():
     assert found({8: "unsafe {\n    model\n};\nlet more = seen;"}) == {0, 2, 3, 4, 6, 7, 8}
 
 
+def what_no_notebook_has_is_not_shown():
+    script = "<script>alert(13)</script>"
+    svg = {"image/svg+xml": "<svg/>"}
+    output = {"output_type": "display_data", "metadata": {}, "data": svg, "svg_filename": "https://elsewhere.example/d.png"}
+    code = {"cell_type": "code", "id": "a", "metadata": {}, "source": "", "execution_count": None, "outputs": [output]}
+    unknown = {"cell_type": "x", "id": "b", "metadata": {}, "source": "", "type": script}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "future.ipynb"
+        path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 99, "metadata": {}, "cells": [code, unknown]}), "utf-8")
+        try:
+            grade.read_submission(path)
+        except ValueError as error:
+            assert "4.99" in str(error), error
+        else:
+            raise AssertionError("a notebook of a format to come is read")
+    markdown = {"cell_type": "markdown", "id": "c", "metadata": {}, "source": "x", "type": script}
+    page = as_formgrader_shows([nbformat.from_dict(code), nbformat.from_dict(markdown)])
+    assert script not in page.words and not any("elsewhere" in place for place in page.places), page.words
+
+
 if __name__ == "__main__":
+    what_no_notebook_has_is_not_shown()
     checks_need_what_they_could_use()
     links_lead_nowhere()
     much_text_takes_little_time()

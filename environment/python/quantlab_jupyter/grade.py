@@ -121,6 +121,10 @@ def read_submission(path):
     notebook = nbformat.read(path, as_version=4)
     _, notebook = nbformat.validator.normalize(notebook, strip_invalid_metadata=True)
     nbformat.validate(notebook)
+    # Of what is to come, the package lets anything pass, and templates show cells and outputs of other kinds as they are.
+    if notebook.nbformat_minor > nbformat.v4.nbformat_minor:
+        newest = f"{nbformat.v4.nbformat}.{nbformat.v4.nbformat_minor}"
+        raise ValueError(f"its format is 4.{notebook.nbformat_minor}; the newest that can be read is {newest}")
     return notebook
 
 

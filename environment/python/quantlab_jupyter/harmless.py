@@ -53,15 +53,27 @@ def without_scripts(page):
     return page.replace("<head>", f"<head>{WITHOUT_SCRIPTS}", 1)
 
 
+# What cells and their outputs have; templates know of more.
+OF_CELLS = {"attachments", "cell_type", "execution_count", "id", "metadata", "outputs", "source"}
+OF_OUTPUTS = {"data", "ename", "evalue", "execution_count", "metadata", "name", "output_type", "text", "traceback"}
+
+
+def leave_only(known, node):
+    for name in node.keys() - known:
+        del node[name]
+
+
 def make_harmless(notebook, starter):
     """Cells that are as they were handed out stay so, and all else is sanitised."""
     handed_out = {cell.source: cell for cell in starter.cells if cell.cell_type == "markdown"}
     notebook.metadata = starter.metadata
     for cell in notebook.cells:
+        leave_only(OF_CELLS, cell)
         # Tags and widths become parts of the page, whatever they are.
         cell.metadata = {name: value for name, value in cell.metadata.items() if name == "nbgrader"}
         if cell.cell_type == "code":
             for out in cell.outputs:
+                leave_only(OF_OUTPUTS, out)
                 if "data" in out:
                     out.metadata = {}
                     out.data = {kind: data for kind, data in out.data.items() if kind in SHOWN}
