@@ -6,8 +6,9 @@
 //! waits for that lock and then removes the folder, also after a crash; if the janitor is killed too,
 //! the next kernel to start sweeps up. The janitor also ends a kernel whose driver was killed.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -63,12 +64,52 @@ pub fn sweep(home: &Home) -> Result<()> {
         if path.extension().is_some_and(|e| e == "lock") {
             let free = open_lock(&path).is_ok_and(|file| file.try_lock().is_ok());
             if free {
-                remove_if_there(&path.with_extension(""))?;
-                remove_if_there(&path)?;
+                warn(remove(&path.with_extension("")).and_then(|()| remove_if_there(&path)));
             }
         } else if !lock_path(&path).exists() {
-            remove_if_there(&path)?;
+            warn(remove(&path));
         }
+    }
+    Ok(())
+}
+
+/// What one kernel left does not keep another from starting.
+fn warn(removed: Result<()>) {
+    if let Err(error) = removed {
+        eprintln!("{error:#}");
+    }
+}
+
+/// Removes a live folder, whatever a cell has made of it: folders that are closed to their owner, or deeper than a path is
+/// long and a process has descriptors. They are opened, and those within brought up, one level at a time.
+pub fn remove(dir: &Path) -> Result<()> {
+    // Not by this: it goes down as deep as folders go.
+    let failed = || format!("cannot remove {}", dir.display());
+    if !fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir()) {
+        return remove_if_there(dir);
+    }
+    let (mut number, mut waiting) = (0_usize, vec![dir.to_owned()]);
+    while let Some(folder) = waiting.pop() {
+        fs::set_permissions(&folder, Permissions::from_mode(0o700)).with_context(failed)?;
+        for entry in fs::read_dir(&folder).with_context(failed)? {
+            let entry = entry.with_context(failed)?;
+            if !entry.file_type().with_context(failed)?.is_dir() {
+                fs::remove_file(entry.path()).with_context(failed)?;
+                continue;
+            }
+            // Only who may write to a folder may give it another parent.
+            fs::set_permissions(entry.path(), Permissions::from_mode(0o700)).with_context(failed)?;
+            let beside = loop {
+                number += 1;
+                let beside = dir.with_extension(format!("removed-{number}"));
+                if fs::symlink_metadata(&beside).is_err() {
+                    break beside;
+                }
+            };
+            fs::rename(entry.path(), &beside).with_context(failed)?;
+            waiting.push(beside);
+        }
+        fs::remove_dir(&folder).with_context(failed)?;
     }
     Ok(())
 }
@@ -91,7 +132,7 @@ pub fn janitor(dir: &Path, driver: u32) -> Result<()> {
         }
     });
     lock.lock()?;
-    remove_if_there(dir)?;
+    remove(dir)?;
     remove_if_there(&lock_file)
 }
 
@@ -166,5 +207,30 @@ mod tests {
         drop(live);
         janitor(&dir, 0).unwrap();
         assert!(!dir.exists() && !lock_path(&dir).exists());
+    }
+
+    #[test]
+    fn what_a_cell_left_is_removed_however_deep_or_closed() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("kernel-2");
+        fs::create_dir(&dir).unwrap();
+        let closed = dir.join("closed/within");
+        fs::create_dir_all(&closed).unwrap();
+        fs::write(closed.join("file"), "x").unwrap();
+        std::os::unix::fs::symlink("/", dir.join("link")).unwrap();
+        fs::set_permissions(dir.join("closed"), Permissions::from_mode(0o000)).unwrap();
+        // Deeper than there are descriptors; made from the inside out.
+        let mut deep = home.path().join("deep-0");
+        fs::create_dir(&deep).unwrap();
+        for level in 1..3000 {
+            let outer = home.path().join(format!("deep-{level}"));
+            fs::create_dir(&outer).unwrap();
+            fs::rename(&deep, outer.join("d")).unwrap();
+            deep = outer;
+        }
+        fs::rename(&deep, dir.join("deep")).unwrap();
+        remove(&dir).unwrap();
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+        remove(&dir).unwrap();
     }
 }

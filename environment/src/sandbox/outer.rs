@@ -61,7 +61,7 @@ pub fn launch(home: &Home, installed: &Installed, request: Request, connection_f
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().context("cannot start the sandbox")?;
     let told = child.stdin.take().context("the sandbox takes no input")?.write_all(&serde_json::to_vec(&plan)?);
     let status = child.wait().context("cannot wait for the sandbox")?;
-    remove_if_there(&dir)?;
+    live::remove(&dir)?;
     remove_if_there(&live::lock_path(&dir))?;
     drop(lock);
     told.context("the sandbox did not start; its messages are above")?;

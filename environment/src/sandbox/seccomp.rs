@@ -21,6 +21,21 @@ const REFUSED: &[c_long] = &[
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
+    // Memory that no limit counts, or that stays when all processes have ended.
+    libc::SYS_memfd_create,
+    libc::SYS_memfd_secret,
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
     // Sockets: the kernel binds and accepts those that it answers on.
     libc::SYS_connect,
     // Calls that a filter does not see.
@@ -87,6 +102,36 @@ const REFUSED: &[c_long] = &[
     libc::SYS_ioperm,
 ];
 
+/// Answered as if they had worked, which they did not: Landlock does not look at these either, and what copies files or
+/// builds crates sets modes and times without need.
+const WITHOUT_EFFECT: &[c_long] = &[
+    libc::SYS_fchmod,
+    libc::SYS_utimensat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+];
+
+/// Of these, the argument that names a process: 0 is the one that calls. Landlock would let limits and priorities of all
+/// others of the user be changed.
+const OF_OTHERS: [(c_long, u8); 7] = [
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+];
+
+/// Of files: flags, flags once more, and a seal.
+const FS_IOC_SETFLAGS: u64 = 0x4008_6602;
+const FS_IOC_FSSETXATTR: u64 = 0x401c_5820;
+const FS_IOC_ENABLE_VERITY: u64 = 0x4080_6685;
+
 /// Flags of `clone` that make a namespace.
 const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWUSER,
@@ -110,19 +155,35 @@ pub fn programs() -> Result<Vec<BpfProgram>> {
             conditions.into_iter().map(|(argument, len, op, value)| SeccompCondition::new(argument, len, op, value));
         SeccompRule::new(conditions.collect::<Result<_, _>>()?)
     };
-    // Streams on which the kernel answers, and nothing that is sent to an address.
-    let datagrams = || rule(vec![(1, Len::Dword, Op::MaskedEq(0xf), libc::SOCK_DGRAM as u64)]);
+    // Streams on which the kernel answers, and nothing that is sent to an address; of TCP, none that Landlock takes for
+    // something else.
+    let of_type = |kind: i32| rule(vec![(1, Len::Dword, Op::MaskedEq(0xf), kind as u64)]);
+    let no_streams = (0..16).filter(|kind| *kind != libc::SOCK_STREAM);
     let families = [libc::AF_UNIX, libc::AF_INET].map(|family| (0, Len::Dword, Op::Ne, family as u64));
-    let other_family = rule(families.to_vec())?;
-    rules.insert(libc::SYS_socket, vec![other_family, datagrams()?]);
-    rules.insert(libc::SYS_socketpair, vec![datagrams()?]);
+    let protocols = [0, libc::IPPROTO_TCP].map(|protocol| (2, Len::Dword, Op::Ne, protocol as u64));
+    let mut sockets = vec![rule(families.to_vec())?, rule(protocols.to_vec())?];
+    for kind in no_streams {
+        sockets.push(of_type(kind)?);
+    }
+    rules.insert(libc::SYS_socket, sockets);
+    rules.insert(libc::SYS_socketpair, vec![of_type(libc::SOCK_DGRAM)?]);
+    for (call, process) in OF_OTHERS {
+        rules.insert(call, vec![rule(vec![(process, Len::Dword, Op::Ne, 0)])?]);
+    }
+    // Priorities of a group or of all of a user's processes have 0 for the caller's, too.
+    for (call, process) in [(libc::SYS_setpriority, libc::PRIO_PROCESS as u64), (libc::SYS_ioprio_set, 1)] {
+        let of_several = rule(vec![(0, Len::Dword, Op::Ne, process)])?;
+        rules.entry(call).or_default().push(of_several);
+    }
     // This flag lets a send open a connection of its own.
     let fast = libc::MSG_FASTOPEN as u64;
     for (call, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
         rules.insert(call, vec![rule(vec![(flags, Len::Dword, Op::MaskedEq(fast), fast)])?]);
     }
-    // Characters typed into somebody's terminal.
-    rules.insert(libc::SYS_ioctl, vec![rule(vec![(1, Len::Dword, Op::Eq, libc::TIOCSTI)])?]);
+    // Characters typed into somebody's terminal, and attributes of files.
+    let requests = [libc::TIOCSTI, FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY];
+    let of_request = |request| rule(vec![(1, Len::Dword, Op::Eq, request)]);
+    rules.insert(libc::SYS_ioctl, requests.into_iter().map(of_request).collect::<Result<_, _>>()?);
     let clones = NAMESPACES.iter().map(|flag| {
         let flag = *flag as u64;
         rule(vec![(0, Len::Qword, Op::MaskedEq(flag), flag)])
@@ -130,7 +191,8 @@ pub fn programs() -> Result<Vec<BpfProgram>> {
     rules.insert(libc::SYS_clone, clones.collect::<Result<_, _>>()?);
     // Its flags lie in memory, which a filter cannot read. On this error, C libraries call `clone` instead.
     let clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-    Ok(vec![program(rules, libc::EPERM)?, program(clone3, libc::ENOSYS)?])
+    let without_effect = WITHOUT_EFFECT.iter().map(|call| (*call, Vec::new())).collect();
+    Ok(vec![program(rules, libc::EPERM)?, program(clone3, libc::ENOSYS)?, program(without_effect, 0)?])
 }
 
 fn program(mut rules: BTreeMap<c_long, Vec<SeccompRule>>, answer: i32) -> Result<BpfProgram> {

@@ -15,6 +15,11 @@ unsafe extern "C" {
     fn kill(pid: i32, signal: i32) -> i32;
     fn unshare(flags: i32) -> i32;
     fn chmod(path: *const i8, mode: u32) -> i32;
+    fn fchmod(file: i32, mode: u32) -> i32;
+    fn prlimit(pid: i32, limit: i32, new: *const [u64; 2], old: *mut [u64; 2]) -> i32;
+    fn memfd_create(name: *const i8, flags: u32) -> i32;
+    fn shmget(key: i32, size: usize, flags: i32) -> i32;
+    fn socket(family: i32, kind: i32, protocol: i32) -> i32;
     fn getsockopt(socket: i32, level: i32, name: i32, value: *mut i32, len: *mut u32) -> i32;
     fn syscall(number: i64, ...) -> i64;
 }"##,
@@ -62,6 +67,15 @@ attempt("make a user namespace", unsafe { unshare(0x10000000) } == 0);"##,
 attempt("memory of a process", fs::OpenOptions::new().write(true).open("/proc/PID/mem").is_ok());
 unsafe { kill(PID, 9) };
 unsafe { chmod(c"TEACHER/secret.txt".as_ptr(), 0o777) };
+attempt("limit a process", unsafe { prlimit(PID, 4, &[0, 0], std::ptr::null_mut()) } == 0);
+attempt("memory that no limit counts", unsafe { memfd_create(c"x".as_ptr(), 0) } >= 0);
+attempt("memory that stays", unsafe { shmget(7, 4096, 0o1600) } >= 0);
+attempt("a raw socket", unsafe { socket(1, 3, 0) } >= 0);
+attempt("TCP by another name", unsafe { socket(2, 1, 262) } >= 0);
+use std::os::{fd::AsRawFd, unix::fs::PermissionsExt};
+let own = fs::File::open(std::env::current_exe()?)?;
+unsafe { fchmod(own.as_raw_fd(), 0o644) };
+attempt("change the mode of a program", own.metadata()?.permissions().mode() & 0o111 == 0);
 let mut environments = 0;
 for entry in fs::read_dir("/proc")?.flatten() {
     let Ok(bytes) = fs::read(entry.path().join("environ")) else { continue };
