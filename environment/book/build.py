@@ -216,6 +216,11 @@ def unlisted(checkout):
                 yield f"{folder.name} names {paper}, which references.bib lacks"
 
 
+def made(builder, work, output):
+    """Has Sphinx make of WORK what one of its builders makes; its status."""
+    return sphinx(["-b", builder, "-q", "-W", "--keep-going", "-d", str(work / "_doctrees"), str(work), str(output)])
+
+
 def main():
     checkout, work, output = map(Path, sys.argv[1:4])
     printed = sys.argv[4:]
@@ -225,16 +230,19 @@ def main():
         shutil.rmtree(output, ignore_errors=True)
         output.mkdir(parents=True)
         (output / ".quantlab-book").touch()
-        status = sphinx(["-b", "html", "-q", "-W", "--keep-going", "-d", str(work / "_doctrees"), str(work), str(output)])
+        status = made("html", work, output)
         if status != 0:
             return status
         found = list(faults(output))
     if printed and not found:
-        page = work.parent / "one-page"
-        status = pdf.one_page(work, page)
+        folder = work.parent / "one-page"
+        shutil.rmtree(folder, ignore_errors=True)
+        status = made("singlehtml", work, folder)
         if status != 0:
             return status
-        found = list(faults(page)) or pdf.print_page(printed[0], page / "index.html", Path(printed[1]))
+        page = folder / "index.html"
+        page.write_text(pdf.for_print(page.read_text("utf-8")), "utf-8")
+        found = list(faults(folder)) or pdf.print_page(printed[0], page, Path(printed[1]))
     for fault in found:
         print(fault, file=sys.stderr)
     return 1 if found else 0

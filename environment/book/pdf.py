@@ -1,24 +1,11 @@
-"""The book as a PDF: Sphinx puts all pages on one, and a browser prints it."""
+"""The book as a PDF: the page on which Sphinx has put all others is prepared, and a browser prints it."""
 
 import os
 import re
-import shutil
 import subprocess
-
-from sphinx.cmd.build import main as sphinx
 
 # The mark that Sphinx leaves where a document begins.
 DOCUMENT = re.compile(r'<span id="(document-[^"]+)"></span>')
-
-
-def one_page(work, folder):
-    """All documents as one page in `folder`, ready to be printed; Sphinx's status."""
-    shutil.rmtree(folder, ignore_errors=True)
-    status = sphinx(["-b", "singlehtml", "-q", "-W", "--keep-going", "-d", str(work / "_doctrees"), str(work), str(folder)])
-    if status == 0:
-        page = folder / "index.html"
-        page.write_text(for_print(page.read_text("utf-8")), "utf-8")
-    return status
 
 
 def for_print(page):

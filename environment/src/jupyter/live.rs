@@ -81,16 +81,17 @@ fn warn(removed: Result<()>) {
 }
 
 /// Removes a live folder, whatever a cell has made of it: folders that are closed to their owner, or deeper than a path is
-/// long and a process has descriptors. They are opened, and those within brought up, one level at a time.
+/// long and a process has descriptors, down to which [`remove_if_there`] would go. They are opened, and those within
+/// brought up, one level at a time.
 pub fn remove(dir: &Path) -> Result<()> {
-    // Not by this: it goes down as deep as folders go.
     let failed = || format!("cannot remove {}", dir.display());
+    let open = |folder: &Path| fs::set_permissions(folder, Permissions::from_mode(0o700)).with_context(failed);
     if !fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir()) {
         return remove_if_there(dir);
     }
+    open(dir)?;
     let (mut number, mut waiting) = (0_usize, vec![dir.to_owned()]);
     while let Some(folder) = waiting.pop() {
-        fs::set_permissions(&folder, Permissions::from_mode(0o700)).with_context(failed)?;
         for entry in fs::read_dir(&folder).with_context(failed)? {
             let entry = entry.with_context(failed)?;
             if !entry.file_type().with_context(failed)?.is_dir() {
@@ -98,7 +99,7 @@ pub fn remove(dir: &Path) -> Result<()> {
                 continue;
             }
             // Only who may write to a folder may give it another parent.
-            fs::set_permissions(entry.path(), Permissions::from_mode(0o700)).with_context(failed)?;
+            open(&entry.path())?;
             let beside = loop {
                 number += 1;
                 let beside = dir.with_extension(format!("removed-{number}"));

@@ -70,8 +70,8 @@ pub struct Plan {
 }
 
 /// Continuous batching, first come, first served: in every step each running request goes on, as long as the step has
-/// tokens left, a long prompt in chunks that fit into it, and who waits is admitted as soon as there is room for its tokens. When room runs out, the
-/// request that came last is preempted.
+/// tokens left, a long prompt in chunks that fit into it, and who waits is admitted as soon as there is room for its
+/// tokens. When room runs out, the request that came last is preempted.
 ///
 /// Source: Yu et al. 2022, "Orca" (OSDI); Agrawal et al. 2023, "Sarathi", arXiv:2308.16369 (chunks); the default of
 /// vLLM.

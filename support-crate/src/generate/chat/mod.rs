@@ -35,7 +35,7 @@ pub struct Chat {
     messages: Vec<Message>,
     /// Tokens that end a reply, besides the model's own.
     stops: Vec<u32>,
-    /// And the format that was asked for.
+    /// Keys and values, and the format that they were asked for in.
     cache: Option<(KvCache, Option<CacheFormat>)>,
     /// The tokens that the cache holds.
     cached: Vec<u32>,

@@ -176,9 +176,9 @@ fn load_on_other_engine(base: &Loaded) -> Result<Loaded> {
 /// exception, as it is in bitsandbytes; see [`CausalLm::forward`](crate::model::CausalLm::forward).)
 ///
 /// # Errors
-/// Vocabularies of different sizes, or a token beyond them; fewer than two tokens to predict; a window, stride or batch size that does not fit; a
-/// model that predicts NaN, or that gives a token of the texts a probability of 0; an `other` that gives a probability of 0
-/// to any token that `base` considers possible.
+/// Vocabularies of different sizes, or a token beyond them; fewer than two tokens to predict; a window, stride or batch size
+/// that does not fit; a model that predicts NaN, or that gives a token of the texts a probability of 0; an `other` that gives
+/// a probability of 0 to any token that `base` considers possible.
 pub fn compare_quality_of_tokens(
     base: &Loaded,
     other: &Loaded,

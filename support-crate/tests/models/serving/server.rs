@@ -143,7 +143,6 @@ fn what_cannot_be_served_is_refused() {
     assert!(poisson_arrivals(0.0, 1, []).unwrap_err().to_string().contains("a rate of 0"));
 }
 
-/// Counts down from the last token of the prompt to 0, then ends the text with 9.
 #[test]
 fn a_report_before_anything_is_done_has_no_figures() {
     let loaded = embedded();
@@ -156,6 +155,7 @@ fn a_report_before_anything_is_done_has_no_figures() {
     assert!(ServingTimeline::new("One").run("none", &report).run("one", &done).to_svg().unwrap().contains("none"));
 }
 
+/// Counts down from the last token of the prompt to 0, then ends the text with 9.
 #[test]
 fn a_text_that_ends_makes_room() {
     let model = fake(10, 64, |last, _| only(if last == 0 { 9 } else { last - 1 }, 10));
