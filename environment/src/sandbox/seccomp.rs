@@ -115,16 +115,18 @@ const WITHOUT_EFFECT: &[c_long] = &[
     libc::SYS_futimesat,
 ];
 
-/// Of these, the argument that names a process: 0 is the one that calls. Landlock would let limits and priorities of all
-/// others of the user be changed.
-const OF_OTHERS: [(c_long, u8); 7] = [
-    (libc::SYS_prlimit64, 0),
-    (libc::SYS_sched_setaffinity, 0),
-    (libc::SYS_sched_setattr, 0),
-    (libc::SYS_sched_setparam, 0),
-    (libc::SYS_sched_setscheduler, 0),
-    (libc::SYS_setpriority, 1),
-    (libc::SYS_ioprio_set, 1),
+/// Calls that reach any process of the user, to which Landlock is blind: an argument, and what it is where they are about
+/// the process that calls. Two first say that they name a process, and not a group or a user.
+const OF_THE_CALLER: [(c_long, u8, u64); 9] = [
+    (libc::SYS_prlimit64, 0, 0),
+    (libc::SYS_sched_setaffinity, 0, 0),
+    (libc::SYS_sched_setattr, 0, 0),
+    (libc::SYS_sched_setparam, 0, 0),
+    (libc::SYS_sched_setscheduler, 0, 0),
+    (libc::SYS_setpriority, 0, libc::PRIO_PROCESS as u64),
+    (libc::SYS_setpriority, 1, 0),
+    (libc::SYS_ioprio_set, 0, 1),
+    (libc::SYS_ioprio_set, 1, 0),
 ];
 
 /// Of files: flags, flags once more, and a seal.
@@ -167,13 +169,8 @@ pub fn programs() -> Result<Vec<BpfProgram>> {
     }
     rules.insert(libc::SYS_socket, sockets);
     rules.insert(libc::SYS_socketpair, vec![of_type(libc::SOCK_DGRAM)?]);
-    for (call, process) in OF_OTHERS {
-        rules.insert(call, vec![rule(vec![(process, Len::Dword, Op::Ne, 0)])?]);
-    }
-    // Priorities of a group or of all of a user's processes have 0 for the caller's, too.
-    for (call, process) in [(libc::SYS_setpriority, libc::PRIO_PROCESS as u64), (libc::SYS_ioprio_set, 1)] {
-        let of_several = rule(vec![(0, Len::Dword, Op::Ne, process)])?;
-        rules.entry(call).or_default().push(of_several);
+    for (call, argument, own) in OF_THE_CALLER {
+        rules.entry(call).or_default().push(rule(vec![(argument, Len::Dword, Op::Ne, own)])?);
     }
     // This flag lets a send open a connection of its own.
     let fast = libc::MSG_FASTOPEN as u64;
