@@ -97,7 +97,7 @@ fn blocks_that_do_not_fit_are_refused() {
     };
     refused(model.copy_out(&cache, 30..41), "a cache of 40 tokens has no block of 30..41");
     refused(model.copy_out(&cache, 8..8), "no block of 8..8");
-    refused(model.copy_out(&new(CacheFormat::Float32, 2), 0..1), "not of 2");
+    refused(model.copy_out(&new(CacheFormat::Float32, 2), 0..1), "the cache has 2 sequences");
     let block = model.copy_out(&cache, 16..32).unwrap();
     assert_eq!(block.tokens(), 16..32);
     let into = |block, mut cache| model.copy_in(block, &mut cache).map(|()| block.tokens());
