@@ -69,7 +69,10 @@ impl<T: Reused> Scratch<T> {
             kept = Vec::new();
             kept.try_reserve_exact(room).unwrap_or_else(|_| panic!("cannot allocate {len} numbers"));
         }
-        kept.resize(room, T::default());
+        // It does not shrink: what it grows by is written.
+        if kept.len() < room {
+            kept.resize(room, T::default());
+        }
         let start = kept.as_ptr().align_offset(LINE).min(room - len);
         Self { memory: kept, slice: start..start + len }
     }
