@@ -50,7 +50,8 @@ mod test_numbers;
 mod threads;
 mod zeros;
 
-pub use attention::{Attention, KeysValues, first_seen};
+pub use attention::scores::KEY_PANEL;
+pub use attention::{Attention, KeysValues, first_seen, get_key, put_key};
 pub use elementwise::{Activation, activate, layer_norm, multiply, rms_norm, rotate, round_to_f16, soft_cap, to_f16};
 pub use isa::{Isa, UnknownIsa};
 pub use matmul::{

@@ -7,9 +7,10 @@ use crate::isa::Isa;
 use crate::simd::{Dispatch, Kernel, Simd};
 
 /// A masked softmax that is not divided by its sum yet: `exp((score - largest) * scale)` of the keys in `seen` that
-/// `mask` allows, 0 of all others. Scores that are NaN stay visible as NaN.
+/// `mask` allows, 0 of all others. Returns the sum, which does not depend on where keys are that `mask` leaves out.
+/// Scores that are NaN stay visible as NaN.
 #[inline(always)]
-pub fn masked_exp<S: Simd>(_: S, scores: &mut [f32], seen: Range<usize>, scale: f32, mask: Option<&[bool]>) {
+pub fn masked_exp<S: Simd>(_: S, scores: &mut [f32], seen: Range<usize>, scale: f32, mask: Option<&[bool]>) -> f32 {
     let mask = mask.map(|mask| &mask[seen.clone()]);
     let (before, rest) = scores.split_at_mut(seen.start);
     let (visible, after) = rest.split_at_mut(seen.len());
@@ -22,10 +23,26 @@ pub fn masked_exp<S: Simd>(_: S, scores: &mut [f32], seen: Range<usize>, scale: 
     };
     hide(visible, f32::NEG_INFINITY);
     let largest = largest(visible);
-    for score in &mut *visible {
-        *score = exp::<S>((*score - largest) * scale);
+    let mut sums = [0.0_f32; LANES];
+    let (blocks, tail) = visible.as_chunks_mut::<LANES>();
+    for block in blocks {
+        for (score, sum) in block.iter_mut().zip(&mut sums) {
+            *score = exp::<S>((*score - largest) * scale);
+            *sum += *score;
+        }
     }
-    hide(visible, 0.0);
+    for (score, sum) in tail.iter_mut().zip(&mut sums) {
+        *score = exp::<S>((*score - largest) * scale);
+        *sum += *score;
+    }
+    if let Some(mask) = mask {
+        hide(visible, 0.0);
+        // As if those that are left lay side by side.
+        sums.fill(0.0);
+        let allowed = visible.iter().zip(mask).filter(|(_, allowed)| **allowed);
+        allowed.enumerate().for_each(|(index, (score, _))| sums[index % LANES] += score);
+    }
+    sums.iter().sum()
 }
 
 /// `-log softmax(logits)[token]`, without overflow, in nats; NaN if one of the logits is.

@@ -1,13 +1,16 @@
 //! Attention of new tokens to keys and values in codes and, the last ones, in float16.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use half::f16;
 
 use super::codes::{Code, Eight, Four, Packing};
-use super::mean::Mean;
+use super::mean::Coded;
 use super::{GROUP, Head, KvBits, QuantizedKv, Run, Sizes};
-use crate::attention::{QUERIES_AT_ONCE, Task};
+use crate::attention::mean::weighted_mean;
+use crate::attention::scores::{KEY_PANEL, KeyScores};
+use crate::attention::{HEADS_AT_ONCE, QUERIES_AT_ONCE, Task};
 use crate::elementwise::soft_cap_of;
 use crate::isa::Isa;
 use crate::matmul::{Gemm, Operands};
@@ -122,7 +125,7 @@ impl QuantizedAttention<'_> {
 
     fn tasks_of(&self, run: &Run) -> usize {
         match run.count {
-            1 => self.kv.heads * self.group.div_ceil(QUERIES_AT_ONCE),
+            1 => self.kv.heads * self.group.div_ceil(HEADS_AT_ONCE),
             count => self.kv.heads * self.group * (run.position % QUERIES_AT_ONCE + count).div_ceil(QUERIES_AT_ONCE),
         }
     }
@@ -135,9 +138,9 @@ impl QuantizedAttention<'_> {
         }
         let (d, sequence) = (self.kv.head_dim, run.sequence);
         if run.count == 1 {
-            let per_group = self.group.div_ceil(QUERIES_AT_ONCE);
-            let (kv_head, first) = (index / per_group, index % per_group * QUERIES_AT_ONCE);
-            let (head, count) = (kv_head * self.group + first, QUERIES_AT_ONCE.min(self.group - first));
+            let per_group = self.group.div_ceil(HEADS_AT_ONCE);
+            let (kv_head, first) = (index / per_group, index % per_group * HEADS_AT_ONCE);
+            let (head, count) = (kv_head * self.group + first, HEADS_AT_ONCE.min(self.group - first));
             return Some(Task {
                 sequence,
                 kv_head,
@@ -192,7 +195,7 @@ impl<S: Simd, P: Packing<S>> Kernel<S> for Packed<'_, P> {
         let Part { attention, tasks, tasks_of_a_run, longest, out } = self.part;
         let QuantizedAttention { kv, runs, window, .. } = *attention;
         let (d, sizes) = (kv.head_dim, kv.sizes());
-        let mut scores = Scratch::<f32>::uninit(QUERIES_AT_ONCE * longest);
+        let mut scores = Scratch::<f32>::uninit(QUERIES_AT_ONCE * longest.next_multiple_of(KEY_PANEL));
         let mut folded = Scratch::<f32>::uninit((QUERIES_AT_ONCE + 2) * d);
         let task_of = |index: usize| attention.task(&runs[index / tasks_of_a_run], index % tasks_of_a_run);
         for task in tasks.filter_map(task_of) {
@@ -203,8 +206,8 @@ impl<S: Simd, P: Packing<S>> Kernel<S> for Packed<'_, P> {
             let groups = (seen / GROUP).min(coded / GROUP)..coded / GROUP;
             let recent = seen.max(coded)..keys;
             let head = kv.head(task.sequence * kv.heads + task.kv_head);
-            let scores = &mut scores[..task.count * keys];
-            scores.fill(0.0);
+            let stride = keys.next_multiple_of(KEY_PANEL);
+            let scores = &mut scores[..task.count * stride];
             let queries = Queries { q: &attention.q[task.q..], stride: task.q_stride, count: task.count, d };
             for group in groups.clone() {
                 scores_of_codes::<S, P>(simd, queries, &head, sizes, group, scores, &mut folded);
@@ -212,28 +215,26 @@ impl<S: Simd, P: Packing<S>> Kernel<S> for Packed<'_, P> {
             for (tokens, rows) in recent_parts(recent.clone(), sizes.recent) {
                 let operands =
                     Operands { weights: head.recent[0], x: queries.q, x_stride: queries.stride, m: task.count, k: d };
-                let out = Block::new(scores, keys).into_columns(tokens);
+                let mut out = Block::new(scores, stride).into_columns(tokens);
+                (0..task.count).for_each(|m| out.row(m).fill(0.0));
                 simd.dispatch(Gemm { operands, rows, out });
             }
-            for (i, scores) in scores.chunks_exact_mut(keys).enumerate() {
+            let mut totals = [0.0; QUERIES_AT_ONCE];
+            for (i, (scores, total)) in scores.chunks_exact_mut(stride).zip(&mut totals).enumerate() {
                 let position = task.position + i * task.step;
                 let (seen, mut scale) = (first(position)..position + 1, attention.scale);
                 if let Some(cap) = attention.soft_cap {
                     soft_cap_of::<S>(&mut scores[seen.clone()], scale, cap);
                     scale = 1.0;
                 }
-                masked_exp(simd, scores, seen, scale, None);
+                *total = masked_exp(simd, &mut scores[..keys], seen, scale, None);
             }
             // SAFETY: no other task has these numbers, and this one takes its block once.
             let mut out = unsafe { out.block(task.rows, task.columns) };
             let mut out = if task.step == 0 { Block::new(out.row(0), d) } else { out.reborrow() };
-            let mean = Mean { scores, head: &head, sizes, d, groups, recent };
-            match task.count {
-                1 => mean.compute::<S, P, 1>(simd, &mut out),
-                2 => mean.compute::<S, P, 2>(simd, &mut out),
-                3 => mean.compute::<S, P, 3>(simd, &mut out),
-                _ => mean.compute::<S, P, 4>(simd, &mut out),
-            }
+            let values = Coded::<P> { head: &head, sizes, d, groups, recent, packing: PhantomData };
+            // SAFETY: rows of scores have one for each token that groups and recent tokens are.
+            unsafe { weighted_mean(simd, &values, scores, stride, &totals[..task.count], &mut out) };
         }
     }
 }
@@ -256,8 +257,8 @@ struct Queries<'a> {
     d: usize,
 }
 
-/// Adds the scores of a group's keys: of each, the products of its codes with the query times the steps, and what the
-/// query gives with what codes of 0 mean.
+/// The scores of a group's keys: of each, the products of its codes with the query times the steps, and what the query
+/// gives with what codes of 0 mean.
 #[inline(always)]
 fn scores_of_codes<S: Simd, P: Packing<S>>(
     simd: S,
@@ -269,30 +270,29 @@ fn scores_of_codes<S: Simd, P: Packing<S>>(
     folded: &mut [f32],
 ) {
     const LANES: usize = 16;
-    let Queries { q, stride, count, d } = queries;
-    let (keys, first) = (scores.len() / count, group * GROUP);
+    let Queries { q, stride: q_stride, count, d } = queries;
+    let (stride, first) = (scores.len() / count, group * GROUP);
     let (folded, scales) = folded.split_at_mut(QUERIES_AT_ONCE * d);
     widen(simd, &head.key_scales[group * 2 * d..(group + 1) * 2 * d], scales);
     let (lows, steps) = scales.split_at_mut(d);
     lows.iter_mut().zip(&*steps).for_each(|(low, step)| *low += P::OFFSET * step);
-    for (m, folded) in folded.chunks_exact_mut(d).take(count).enumerate() {
-        let q = &q[m * stride..m * stride + d];
+    let mut start = [0.0; QUERIES_AT_ONCE];
+    for (m, (folded, start)) in folded.chunks_exact_mut(d).zip(&mut start).take(count).enumerate() {
+        let q = &q[m * q_stride..m * q_stride + d];
         folded.iter_mut().zip(q).zip(&*steps).for_each(|((folded, q), step)| *folded = q * step);
         let mut lanes = [0.0_f32; LANES];
         for (q, lows) in q.chunks(LANES).zip(lows.chunks(LANES)) {
             lanes.iter_mut().zip(q).zip(lows).for_each(|((lane, q), low)| *lane += q * low);
         }
-        scores[m * keys + first..m * keys + first + GROUP].fill(lanes.iter().sum());
+        *start = lanes.iter().sum();
     }
     let bytes = &head.codes[0][group * sizes.codes..(group + 1) * sizes.codes];
-    let columns = |from: usize| first + from..first + from + P::ROWS;
-    let operands = Operands { weights: P::First::of(bytes), x: &*folded, x_stride: d, m: count, k: d };
-    let out = Block::new(scores, keys).into_columns(columns(0));
-    simd.dispatch(Gemm { operands, rows: 0..P::ROWS, out });
+    let (q, q_stride, tokens) = (&*folded, d, P::ROWS);
+    let out = &mut scores[first..];
+    simd.dispatch(KeyScores { q, q_stride, count, d, keys: P::First::of(bytes), tokens, start, out, stride });
     if const { P::ROWS < GROUP } {
-        let operands = Operands { weights: P::Second::of(bytes), x: &*folded, x_stride: d, m: count, k: d };
-        let out = Block::new(scores, keys).into_columns(columns(P::ROWS));
-        simd.dispatch(Gemm { operands, rows: 0..P::ROWS, out });
+        let out = &mut scores[first + P::ROWS..];
+        simd.dispatch(KeyScores { q, q_stride, count, d, keys: P::Second::of(bytes), tokens, start, out, stride });
     }
 }
 

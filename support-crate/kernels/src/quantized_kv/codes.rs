@@ -1,8 +1,9 @@
 //! How codes lie in memory, and how they are multiplied.
 //!
-//! The codes of a group are 32 tokens of D numbers. Of 8 bits, they are a signed byte each. Of 4 bits, those of the
-//! first 16 tokens are the lower halves of D bytes each, and those of the other 16 the upper halves. So rows of bytes
-//! are rows of numbers, as in any matrix, that only another function loads.
+//! The codes of a group are 32 tokens of D numbers: of values a row for each token, of keys panels of 16 tokens, as
+//! [those of numbers](crate::put_key). Of 8 bits, they are a signed byte each. Of 4 bits, those of the first 16 tokens are
+//! the lower halves of 16 D bytes, and those of the other 16 the upper halves. So bytes lie as numbers do, and only
+//! another function loads them.
 
 use crate::matmul::Stored;
 use crate::simd::Simd;

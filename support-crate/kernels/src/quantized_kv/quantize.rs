@@ -3,6 +3,7 @@
 use half::f16;
 
 use super::{GROUP, KvBits, QuantizedKv, Run, Sizes};
+use crate::attention::scores::place_of_key;
 use crate::scratch::Scratch;
 use crate::simd::{Dispatch, Kernel, Simd};
 use crate::strided::Divided;
@@ -117,13 +118,24 @@ impl<S: Simd> Kernel<S> for Quantize<'_> {
         }
         // What does not fit is NaN, whose scales are too.
         let code = |x: f32, low: f32, inverse: f32| ((x - low) * inverse + 0.5).min(levels) as i32 as u8;
-        let all = tile.iter().zip(&*lowest).zip(&*inverse).map(|((x, low), inverse)| code(*x, *low, *inverse));
-        match bits {
-            KvBits::Eight => codes.iter_mut().zip(all).for_each(|(to, code)| *to = code ^ 0x80),
-            KvBits::Four => {
-                let half = GROUP / 2 * d;
-                codes.iter_mut().zip(all.clone()).for_each(|(to, code)| *to = code);
-                codes.iter_mut().zip(all.skip(half)).for_each(|(to, code)| *to |= code << 4);
+        let mut all = Scratch::<i8>::uninit(GROUP * d);
+        for (((to, x), low), inverse) in all.iter_mut().zip(&*tile).zip(&*lowest).zip(&*inverse) {
+            *to = code(*x, *low, *inverse).cast_signed();
+        }
+        for (token, row) in all.chunks_exact(d).enumerate() {
+            // Two codes of 4 bits share a byte.
+            let (place, upper) = match bits {
+                KvBits::Eight => (token, false),
+                KvBits::Four => (token % (GROUP / 2), token >= GROUP / 2),
+            };
+            let (first, step) = if by_token { (place * d, 1) } else { place_of_key(place, GROUP, d) };
+            for (to, code) in codes[first..].iter_mut().step_by(step).zip(row) {
+                let code = code.cast_unsigned();
+                *to = match bits {
+                    KvBits::Eight => code ^ 0x80,
+                    KvBits::Four if upper => *to | code << 4,
+                    KvBits::Four => code,
+                };
             }
         }
     }

@@ -108,9 +108,11 @@ fn step_of(numbers: &[f64], levels: f64) -> f64 {
 fn decoded(kv: &QuantizedKv, unit: usize, of: usize, token: usize, channel: usize) -> f64 {
     let (d, (group, t)) = (kv.head_dim, (token / 32, token % 32));
     let head = kv.head(unit);
+    // Of a group's rows: values token by token, keys 16 tokens side by side.
+    let place = |row: usize| if of == 1 { row * d + channel } else { (row / 16 * d + channel) * 16 + row % 16 };
     let code = match kv.bits {
-        KvBits::Eight => head.codes[of][(group * 32 + t) * d + channel] ^ 128,
-        KvBits::Four => head.codes[of][(group * 16 + t % 16) * d + channel] >> (t / 16 * 4) & 15,
+        KvBits::Eight => head.codes[of][group * 32 * d + place(t)] ^ 128,
+        KvBits::Four => head.codes[of][group * 16 * d + place(t % 16)] >> (t / 16 * 4) & 15,
     };
     let (low, step) = match of {
         0 => (head.key_scales[group * 2 * d + channel], head.key_scales[(group * 2 + 1) * d + channel]),
@@ -301,15 +303,15 @@ fn what_is_not_finite_stays_visible() {
         window: usize::MAX,
         soft_cap: None,
     };
-    // Token 7 is computed together with the three before it.
+    // Token 15 is computed together with the seven before it.
     for number in [f32::NAN, f32::INFINITY] {
         for of in 1..3 {
             let (mut rows, mut kv) = (sizes.rows(1), sizes.cache());
-            rows[7 * sizes.width() + of * 4] = number;
+            rows[15 * sizes.width() + of * 4] = number;
             let isa = *Isa::available().last().unwrap();
             let mut out = step(isa, &sizes, &mut kv, &rows, 0, 60);
             out.extend(step(isa, &sizes, &mut kv, &rows, 60, 120));
-            assert!(out[..4 * 4].iter().all(|x| x.is_finite()));
+            assert!(out[..8 * 4].iter().all(|x| x.is_finite()));
             assert!(out[119 * 4..].iter().any(|x| !x.is_finite()));
         }
     }

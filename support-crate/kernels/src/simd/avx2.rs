@@ -58,7 +58,6 @@ macro_rules! avx2 {
             fn mul_add(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
             fn nearest_bf16(value: __m256) -> __m256 = nearest(value);
             fn sums(values: [__m256; 4]) -> [f32; 4] = sums(values);
-            fn first(value: __m256) -> f32 = _mm256_cvtss_f32(value);
             unsafe fn load(from: *const f32) -> __m256 = _mm256_loadu_ps(from);
             unsafe fn load_part(from: *const f32, count: usize) -> __m256 = _mm256_maskload_ps(from, mask(count));
             unsafe fn load_f16(from: *const f16) -> __m256 = _mm256_cvtph_ps(_mm_loadu_si128(from.cast()));

@@ -55,7 +55,6 @@ macro_rules! float32 {
             fn mul_add(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
             fn nearest_bf16(value: __m512) -> __m512 = nearest(value);
             fn sums(values: [__m512; 4]) -> [f32; 4] = sums(values);
-            fn first(value: __m512) -> f32 = _mm512_cvtss_f32(value);
             unsafe fn load(from: *const f32) -> __m512 = _mm512_loadu_ps(from);
             unsafe fn load_part(from: *const f32, count: usize) -> __m512 = _mm512_maskz_loadu_ps(mask16(count), from);
             unsafe fn load_f16(from: *const f16) -> __m512 = _mm512_cvtph_ps(_mm256_loadu_si256(from.cast()));

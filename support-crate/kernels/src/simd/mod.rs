@@ -124,8 +124,6 @@ pub unsafe trait Simd: Enable + Copy + Send + Sync {
     fn nearest_bf16(self, value: Self::F32) -> Self::F32;
     /// The sum of the lanes of each vector, added in the same order whatever the vector's place.
     fn sums(self, values: [Self::F32; 4]) -> [f32; 4];
-    /// The first lane.
-    fn first(self, value: Self::F32) -> f32;
     /// # Safety
     /// [`LANES`](Self::LANES) numbers can be read.
     unsafe fn load(self, from: *const f32) -> Self::F32;

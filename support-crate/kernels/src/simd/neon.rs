@@ -52,7 +52,6 @@ macro_rules! float32 {
             fn mul_add(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t = vfmaq_f32(c, a, b);
             fn nearest_bf16(value: float32x4_t) -> float32x4_t = nearest(value);
             fn sums(values: [float32x4_t; 4]) -> [f32; 4] = sums(values);
-            fn first(value: float32x4_t) -> f32 = vgetq_lane_f32::<0>(value);
             unsafe fn load(from: *const f32) -> float32x4_t = vld1q_f32(from);
             unsafe fn load_part(from: *const f32, count: usize) -> float32x4_t =
                 vld1q_f32(padded::<f32, 4>(from, count).as_ptr());

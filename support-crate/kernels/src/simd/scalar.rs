@@ -36,7 +36,6 @@ unsafe impl Simd for Scalar {
         fn mul_add(a: f32, b: f32, c: f32) -> f32 = a * b + c;
         fn nearest_bf16(value: f32) -> f32 = nearest_bf16(value).to_f32();
         fn sums(values: [f32; 4]) -> [f32; 4] = values;
-        fn first(value: f32) -> f32 = value;
         unsafe fn load(from: *const f32) -> f32 = *from;
         unsafe fn load_part(_: *const f32, _: usize) -> f32 = 0.0;
         unsafe fn load_f16(from: *const f16) -> f32 = (*from).to_f32();

@@ -86,9 +86,13 @@ fn naive(a: &Attention<'_>, numbers: &Numbers) -> Vec<f64> {
             let is_token = |s: &usize| a.key_mask.is_none_or(|mask| mask[sequence * keys + s]);
             let mut seen: Vec<usize> = (0..=position).filter(is_token).collect();
             seen.drain(..seen.len().saturating_sub(a.window));
-            let dot = |k: &[f32]| q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum::<f64>();
-            let weights: Vec<f64> =
-                seen.iter().map(|&s| (dot(&numbers.k[(past + s) * d..][..d]) * 0.7).exp()).collect();
+            // Keys lie in panels of 16.
+            let dot = |s: usize| {
+                let keys = numbers.k[past * d + s / 16 * 16 * d + s % 16..].iter();
+                let key = keys.step_by(16.min(a.capacity - s / 16 * 16));
+                q.iter().zip(key).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum::<f64>()
+            };
+            let weights: Vec<f64> = seen.iter().map(|&s| (dot(s) * 0.7).exp()).collect();
             let total: f64 = weights.iter().sum();
             out.extend((0..d).map(|i| {
                 let values =

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use half::f16;
-use quantlab_kernels::{Run, thread_scope};
+use quantlab_kernels::{Run, get_key, put_key, thread_scope};
 
 use super::cache::{KernelCache, Layer};
 use crate::error::{Error, Result};
@@ -29,14 +29,10 @@ impl KernelCache {
     /// # Errors
     /// They are only codes by now.
     pub fn copy_out(&self, tokens: Range<usize>) -> Result<KernelBlock> {
-        let (heads, sizes) = (self.kv_heads, (self.capacity, self.head_dim));
+        let sizes = (self.capacity, self.head_dim);
         let layer = |layer: &Layer| match layer {
-            Layer::Float32(kv) => {
-                Ok(BlockLayer::Float32(kv.each_ref().map(|from| copied(from, heads, sizes, &tokens))))
-            }
-            Layer::Float16(kv) => {
-                Ok(BlockLayer::Float16(kv.each_ref().map(|from| copied(from, heads, sizes, &tokens))))
-            }
+            Layer::Float32(kv) => Ok(BlockLayer::Float32(copied(kv, sizes, &tokens))),
+            Layer::Float16(kv) => Ok(BlockLayer::Float16(copied(kv, sizes, &tokens))),
             Layer::Quantized(kv) => {
                 let longest = self.longest[0];
                 kv.recent(0, tokens.clone(), longest).map(BlockLayer::Float16).ok_or_else(|| {
@@ -62,12 +58,8 @@ impl KernelCache {
         let (heads, sizes) = (self.kv_heads, (self.capacity, self.head_dim));
         for (to, from) in self.layers.iter_mut().zip(&block.layers) {
             match (to, from) {
-                (Layer::Float32(to), BlockLayer::Float32(from)) => {
-                    to.iter_mut().zip(from).for_each(|(to, from)| put(from, to, heads, sizes, &tokens));
-                }
-                (Layer::Float16(to), BlockLayer::Float16(from)) => {
-                    to.iter_mut().zip(from).for_each(|(to, from)| put(from, to, heads, sizes, &tokens));
-                }
+                (Layer::Float32(to), BlockLayer::Float32(from)) => put(from, to, sizes, &tokens),
+                (Layer::Float16(to), BlockLayer::Float16(from)) => put(from, to, sizes, &tokens),
                 (Layer::Quantized(kv), BlockLayer::Float16(from)) => {
                     let rows = rows_of(from, heads, tokens.len());
                     let scope = thread_scope();
@@ -88,16 +80,28 @@ impl KernelCache {
     }
 }
 
-/// Some tokens of (J, capacity, D) as (J, tokens, D).
-fn copied<T: Copy>(from: &[T], heads: usize, (capacity, d): (usize, usize), tokens: &Range<usize>) -> Vec<T> {
-    let of_head = |head: usize| &from[(head * capacity + tokens.start) * d..(head * capacity + tokens.end) * d];
-    (0..heads).flat_map(of_head).copied().collect()
+/// Some tokens of keys and values, (J, capacity, D), as (J, tokens, D).
+fn copied<T: Copy>([keys, values]: &[Vec<T>; 2], (capacity, d): (usize, usize), tokens: &Range<usize>) -> [Vec<T>; 2] {
+    let of_head = |keys| tokens.clone().flat_map(move |token| get_key(keys, capacity, token, d));
+    [
+        keys.chunks_exact(capacity * d).flat_map(of_head).collect(),
+        values.chunks_exact(capacity * d).flat_map(|head| &head[tokens.start * d..tokens.end * d]).copied().collect(),
+    ]
 }
 
 /// Puts (J, tokens, D) into (J, capacity, D).
-fn put<T: Copy>(from: &[T], to: &mut [T], heads: usize, (capacity, d): (usize, usize), tokens: &Range<usize>) {
-    for (head, numbers) in from.chunks_exact(from.len() / heads).enumerate() {
-        to[(head * capacity + tokens.start) * d..(head * capacity + tokens.end) * d].copy_from_slice(numbers);
+fn put<T: Copy>(
+    from: &[Vec<T>; 2],
+    [keys, values]: &mut [Vec<T>; 2],
+    (capacity, d): (usize, usize),
+    tokens: &Range<usize>,
+) {
+    let [of_keys, of_values] = from.each_ref().map(|from| from.chunks_exact(tokens.len() * d));
+    for (from, to) in of_keys.zip(keys.chunks_exact_mut(capacity * d)) {
+        tokens.clone().zip(from.chunks_exact(d)).for_each(|(token, key)| put_key(to, capacity, token, key));
+    }
+    for (from, to) in of_values.zip(values.chunks_exact_mut(capacity * d)) {
+        to[tokens.start * d..tokens.end * d].copy_from_slice(from);
     }
 }
 

@@ -3,13 +3,16 @@
 use std::ops::Range;
 
 use half::f16;
-use quantlab_kernels::{Attention, KeysValues, QuantizedAttention, QuantizedKv, Run, ThreadScope, to_f16, zeros};
+use quantlab_kernels::{
+    Attention, KEY_PANEL, KeysValues, QuantizedAttention, QuantizedKv, Run, ThreadScope, put_key, to_f16, zeros,
+};
 
 use crate::error::{Error, Result};
 use crate::model::cache::no_cache_room;
 use crate::model::{CacheFormat, DecoderConfig, Step};
 
-/// Keys and values of each layer, (B, J, capacity, D) each: what the attention of one head reads is contiguous.
+/// Keys and values of each layer, (B, J, capacity, D) each, keys in panels ([`put_key`]): what the attention of one head
+/// reads is contiguous.
 #[derive(Debug)]
 pub struct KernelCache {
     pub(super) layers: Vec<Layer>,
@@ -24,6 +27,8 @@ pub struct KernelCache {
     pub(super) longest: Vec<usize>,
     /// Memory for a step's.
     runs: Vec<Run>,
+    /// Memory for a token's.
+    narrow: Vec<f16>,
 }
 
 /// Keys and values of a layer, in the format of the cache.
@@ -84,7 +89,7 @@ impl KernelCache {
         // Codes go on after a cut only where enough of the last tokens are left.
         let longest = if format.kv_bits().is_some() { vec![0; batch] } else { Vec::new() };
         let (kv_heads, head_dim) = (config.n_kv_head, config.head_dim);
-        Ok(Self { layers, format, kv_heads, capacity, head_dim, shared, longest, runs: Vec::new() })
+        Ok(Self { layers, format, kv_heads, capacity, head_dim, shared, longest, runs: Vec::new(), narrow: Vec::new() })
     }
 
     /// Bytes of all layers.
@@ -182,28 +187,30 @@ impl KernelCache {
 
     /// Takes keys, which follow the queries in each row, and the values after them.
     fn append(&mut self, layer: usize, step: &Step<'_>, NewTokens { qkv, width, heads, .. }: NewTokens<'_>) {
-        let (d, kv_heads, capacity, index) = (self.head_dim, self.kv_heads, self.capacity, self.index(layer));
-        let start = heads * d;
-        let layer = &mut self.layers[index];
-        for (row, values) in qkv.chunks_exact(width).enumerate() {
+        let index = self.index(layer);
+        let Self { layers, kv_heads, capacity, head_dim, narrow, .. } = self;
+        let start = heads * *head_dim;
+        for (row, numbers) in qkv.chunks_exact(width).enumerate() {
+            let numbers = &numbers[start..start + 2 * *kv_heads * *head_dim];
             let (sequence, position) = (row / step.seq_len, step.past_len + row % step.seq_len);
-            for of in 0..2 {
-                let heads = values[start + of * kv_heads * d..].chunks_exact(d).take(kv_heads);
-                for (head, numbers) in heads.enumerate() {
-                    let to = ((sequence * kv_heads + head) * capacity + position) * d;
-                    match layer {
-                        Layer::Float32(kv) => kv[of][to..to + d].copy_from_slice(numbers),
-                        Layer::Float16(kv) => to_f16(numbers, &mut kv[of][to..to + d]),
-                        Layer::Quantized(_) => unreachable!("has its own"),
-                    }
+            let place = Place { first_head: sequence * *kv_heads, position, capacity: *capacity, head_dim: *head_dim };
+            match &mut layers[index] {
+                Layer::Float32(kv) => place.put(numbers, kv),
+                Layer::Float16(kv) => {
+                    narrow.resize(numbers.len(), f16::ZERO);
+                    to_f16(numbers, narrow);
+                    place.put(narrow, kv);
                 }
+                Layer::Quantized(_) => unreachable!("has its own"),
             }
         }
     }
 
     /// Makes sequence `rows[i]` sequence `i`; `rows` ascends.
     pub fn retain(&mut self, rows: &[usize], past_len: usize) {
-        let (head, used) = (self.capacity * self.head_dim, past_len * self.head_dim);
+        // Panels of keys as a whole.
+        let used = past_len.next_multiple_of(KEY_PANEL).min(self.capacity) * self.head_dim;
+        let head = self.capacity * self.head_dim;
         for (to, &from) in rows.iter().enumerate().filter(|(to, from)| to != *from) {
             if let Some(&longest) = self.longest.get(from) {
                 self.longest[to] = longest;
@@ -241,6 +248,28 @@ impl KernelCache {
             }
         }
         Ok(())
+    }
+}
+
+/// Where the keys and values of a token are.
+struct Place {
+    /// The first of its sequence, counted through the sequences.
+    first_head: usize,
+    position: usize,
+    capacity: usize,
+    head_dim: usize,
+}
+
+impl Place {
+    /// Puts there the keys of its heads and, after them, the values.
+    fn put<T: Copy>(&self, numbers: &[T], [keys, values]: &mut [Vec<T>; 2]) {
+        let Self { first_head, position, capacity, head_dim: d } = *self;
+        let (of_keys, of_values) = numbers.split_at(numbers.len() / 2);
+        for (head, (key, value)) in of_keys.chunks_exact(d).zip(of_values.chunks_exact(d)).enumerate() {
+            let head = (first_head + head) * capacity * d..(first_head + head + 1) * capacity * d;
+            put_key(&mut keys[head.clone()], capacity, position, key);
+            values[head][position * d..(position + 1) * d].copy_from_slice(value);
+        }
     }
 }
 

@@ -1,18 +1,25 @@
 //! Attention of new tokens to the keys and values of a cache.
 
+pub(crate) mod mean;
+pub(crate) mod scores;
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 
 use half::f16;
 
 use crate::elementwise::soft_cap_of;
 use crate::isa::Isa;
-use crate::matmul::{Gemm, Operands, Stored};
+use crate::matmul::Stored;
 use crate::scratch::Scratch;
 use crate::simd::{Dispatch, Kernel, Simd};
 use crate::sizes;
 use crate::softmax::masked_exp;
 use crate::strided::{Block, Divided};
 use crate::threads::ThreadScope;
+use mean::{Rows, weighted_mean};
+use scores::{KEY_PANEL, KeyScores, place_of_key};
 
 /// Attention of T new tokens of each of B sequences, with H heads of D numbers, each G of which share their keys and
 /// values (grouped-query attention; G is 1 where every head has its own).
@@ -24,7 +31,8 @@ pub struct Attention<'a> {
     pub q: &'a [f32],
     /// From the beginning of a row of `q` to that of the next.
     pub q_stride: usize,
-    /// Keys and values, (B, H / G, capacity, D) each, of which the first `past_len` + T of each head are filled.
+    /// Keys and values, (B, H / G, capacity, D) each, of which the first `past_len` + T of each head are filled. Keys lie
+    /// in panels: see [`put_key`].
     pub kv: KeysValues<'a>,
     /// Tokens that `kv` has room for.
     pub capacity: usize,
@@ -79,8 +87,38 @@ impl KeysValues<'_> {
     }
 }
 
-/// Queries that are computed together; each key and value is then read once for all of them.
-pub(crate) const QUERIES_AT_ONCE: usize = 4;
+/// Puts the key of a token among the keys of its head, (capacity, D) in panels of 16 keys: the first number of each, then
+/// the second of each, and so on; the last panel has fewer keys where `capacity` is no multiple of 16.
+///
+/// # Panics
+/// A token beyond the capacity; keys that are not (capacity, D).
+pub fn put_key<T: Copy>(keys: &mut [T], capacity: usize, token: usize, key: &[T]) {
+    let numbers = key_of(keys.len(), capacity, token, key.len());
+    numbers.zip(key).for_each(|(place, number)| keys[place] = *number);
+}
+
+/// The numbers of a key that was [put](put_key) there.
+///
+/// # Panics
+/// As [`put_key`].
+pub fn get_key<T: Copy>(keys: &[T], capacity: usize, token: usize, d: usize) -> impl Iterator<Item = T> {
+    key_of(keys.len(), capacity, token, d).map(|place| keys[place])
+}
+
+/// Where a key's `d` numbers are.
+fn key_of(len: usize, capacity: usize, token: usize, d: usize) -> impl Iterator<Item = usize> {
+    sizes::check("keys", len, &[capacity, d]);
+    assert!(token < capacity, "keys: room for {capacity}, not for token {token}");
+    let (first, step) = place_of_key(token, capacity, d);
+    (0..d).map(move |at| first + at * step)
+}
+
+/// Queries that are computed together; each key and value is then read once for all of them, or once for each four of
+/// them where vectors are short.
+pub(crate) const QUERIES_AT_ONCE: usize = 8;
+
+/// Heads of a group that are computed together for one new token: fewer, so that more threads have some.
+pub(crate) const HEADS_AT_ONCE: usize = 4;
 
 /// Queries of one head of a sequence, or, when there is one new token, of the heads of one group.
 pub(crate) struct Task {
@@ -174,7 +212,7 @@ impl Attention<'_> {
 
     fn tasks_of_a_sequence(&self) -> usize {
         match self.queries {
-            1 => (self.heads / self.group) * self.group.div_ceil(QUERIES_AT_ONCE),
+            1 => (self.heads / self.group) * self.group.div_ceil(HEADS_AT_ONCE),
             _ => self.heads * self.queries.div_ceil(QUERIES_AT_ONCE),
         }
     }
@@ -184,9 +222,9 @@ impl Attention<'_> {
         let (sequence, index) = (index / self.tasks_of_a_sequence(), index % self.tasks_of_a_sequence());
         let d = self.head_dim;
         if self.queries == 1 {
-            let per_group = self.group.div_ceil(QUERIES_AT_ONCE);
-            let (kv_head, first) = (index / per_group, index % per_group * QUERIES_AT_ONCE);
-            let (head, count) = (kv_head * self.group + first, QUERIES_AT_ONCE.min(self.group - first));
+            let per_group = self.group.div_ceil(HEADS_AT_ONCE);
+            let (kv_head, first) = (index / per_group, index % per_group * HEADS_AT_ONCE);
+            let (head, count) = (kv_head * self.group + first, HEADS_AT_ONCE.min(self.group - first));
             return Task {
                 sequence,
                 kv_head,
@@ -250,28 +288,32 @@ impl<S: Simd, W: Stored<S, f32>> Kernel<S> for Part<'_, W> {
     #[inline(always)]
     fn run(self, simd: S) {
         let Self { attention, k, v, tasks, out } = self;
-        let keys = attention.past_len + attention.queries;
-        let d = attention.head_dim;
+        let Attention { past_len, queries, capacity, head_dim: d, .. } = *attention;
+        let keys = past_len + queries;
+        let stride = keys.next_multiple_of(KEY_PANEL);
         // Allocated for their final size, or each new key would need new memory.
-        let mut scores = Scratch::<f32>::uninit(QUERIES_AT_ONCE * attention.capacity);
+        let mut scores = Scratch::<f32>::uninit(QUERIES_AT_ONCE * capacity.next_multiple_of(KEY_PANEL));
         for task in tasks.map(|index| attention.task(index)) {
-            let past = (task.sequence * (attention.heads / attention.group) + task.kv_head) * attention.capacity * d;
+            let past = (task.sequence * (attention.heads / attention.group) + task.kv_head) * capacity * d;
             let mask = attention.key_mask.map(|mask| &mask[task.sequence * keys..(task.sequence + 1) * keys]);
             let last = task.position + (task.count - 1) * task.step;
             let seen = first_seen(mask, task.position, attention.window)..last + 1;
-            let scores = &mut scores[..task.count * keys];
-            scores.fill(0.0);
-            let queries = Operands {
-                weights: &k[past..past + keys * d],
-                x: &attention.q[task.q..],
-                x_stride: task.q_stride,
-                m: task.count,
-                k: d,
-            };
-            let scores_seen = Block::new(scores, keys).into_columns(seen.clone());
-            // The function that products call too, not another copy of it.
-            simd.dispatch(Gemm { operands: queries, rows: seen.clone(), out: scores_seen });
-            for (i, scores) in scores.chunks_exact_mut(keys).enumerate() {
+            // Whole panels: of the last one, as many keys as there is room for.
+            let first = seen.start - seen.start % KEY_PANEL;
+            let end = seen.end.next_multiple_of(KEY_PANEL).min(capacity);
+            simd.dispatch(KeyScores {
+                q: &attention.q[task.q..],
+                q_stride: task.q_stride,
+                count: task.count,
+                d,
+                keys: &k[past + first * d..past + end * d],
+                tokens: end - first,
+                start: [0.0; QUERIES_AT_ONCE],
+                out: &mut scores[first..],
+                stride,
+            });
+            let mut totals = [0.0; QUERIES_AT_ONCE];
+            for (i, (scores, total)) in scores.chunks_exact_mut(stride).zip(&mut totals).take(task.count).enumerate() {
                 let position = task.position + i * task.step;
                 let seen = first_seen(mask, position, attention.window)..position + 1;
                 let mut scale = attention.scale;
@@ -279,82 +321,14 @@ impl<S: Simd, W: Stored<S, f32>> Kernel<S> for Part<'_, W> {
                     soft_cap_of::<S>(&mut scores[seen.clone()], scale, cap);
                     scale = 1.0;
                 }
-                masked_exp(simd, scores, seen, scale, mask);
+                *total = masked_exp(simd, &mut scores[..keys], seen, scale, mask);
             }
-            let values = &v[past..past + keys * d];
             // SAFETY: no other task has these numbers, and this one takes its block once.
             let mut out = unsafe { out.block(task.rows, task.columns) };
             let mut out = if task.step == 0 { Block::new(out.row(0), d) } else { out.reborrow() };
-            match task.count {
-                1 => weighted_mean::<S, W, 1>(simd, scores, values, seen, &mut out),
-                2 => weighted_mean::<S, W, 2>(simd, scores, values, seen, &mut out),
-                3 => weighted_mean::<S, W, 3>(simd, scores, values, seen, &mut out),
-                _ => weighted_mean::<S, W, 4>(simd, scores, values, seen, &mut out),
-            }
+            let values = Rows { values: &v[past..past + keys * d], d, seen };
+            // SAFETY: rows of scores have one for each of `keys`.
+            unsafe { weighted_mean(simd, &values, &scores, stride, &totals[..task.count], &mut out) };
         }
     }
 }
-
-/// `out[m, d] = sum_s scores[m, s] values[s, d] / sum_s scores[m, s]`, or 0 where all scores are 0; `out` has `M` rows.
-///
-/// Both sums go through the keys in order, one by one: keys that are padding add exactly 0, and so the
-/// result does not depend on where padding is. (Unless a value is infinite or NaN: that is seen by all queries
-/// that are computed together with one that sees it.)
-#[inline(always)]
-fn weighted_mean<S: Simd, W: Stored<S, f32>, const M: usize>(
-    simd: S,
-    scores: &[f32],
-    values: &[W],
-    keys: Range<usize>,
-    out: &mut Block<'_, f32>,
-) {
-    /// Vectors of a row that are computed at once.
-    const WIDE: usize = 4;
-    let (stride, d) = (scores.len() / M, out.width());
-    assert!(keys.end <= stride && keys.end * d <= values.len() && out.rows() == M, "scores and values");
-    let mut column = 0;
-    while column < d {
-        let left = d - column;
-        let wide = left >= WIDE * S::LANES;
-        let (vectors, count) = if wide { (WIDE, WIDE * S::LANES) } else { (1, left.min(S::LANES)) };
-        let mut totals = [simd.zero(); M];
-        let mut sums = [[simd.zero(); WIDE]; M];
-        for s in keys.clone() {
-            let mut value = [simd.zero(); WIDE];
-            // SAFETY: key `s` has a row of `d` values, as was checked, of which `count` are read from `column` on.
-            unsafe {
-                let row = values.as_ptr().add(s * d + column);
-                if wide {
-                    for (j, value) in value.iter_mut().enumerate() {
-                        *value = W::load(simd, row.add(j * S::LANES));
-                    }
-                } else if left >= S::LANES {
-                    value[0] = W::load(simd, row);
-                } else {
-                    value[0] = W::load_part(simd, row, left);
-                }
-            }
-            for m in 0..M {
-                // SAFETY: there are `M` rows of scores, and `s` lies in each, as was checked.
-                let score = simd.splat(unsafe { *scores.get_unchecked(m * stride + s) });
-                totals[m] = simd.add(totals[m], score);
-                for j in 0..WIDE {
-                    sums[m][j] = simd.mul_add(score, value[j], sums[m][j]);
-                }
-            }
-        }
-        for m in 0..M {
-            let total = simd.first(totals[m]);
-            let factor = simd.splat(if total == 0.0 { 0.0 } else { 1.0 / total });
-            let out = &mut out.row(m)[column..column + count];
-            for (sum, out) in sums[m].iter().take(vectors).zip(out.chunks_mut(S::LANES)) {
-                simd.store_in(simd.mul(*sum, factor), out);
-            }
-        }
-        column += count;
-    }
-}
-
-#[cfg(test)]
-#[path = "attention_tests.rs"]
-mod tests;

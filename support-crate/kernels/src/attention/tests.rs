@@ -21,10 +21,11 @@ struct Sizes {
 }
 
 fn sizes() -> impl Strategy<Value = Sizes> {
-    let window = prop_oneof![Just(usize::MAX), 1..12_usize];
+    let window = prop_oneof![Just(usize::MAX), 1..12_usize, 12..200_usize];
     let head_dim = prop_oneof![1..40_usize, Just(64), Just(80), Just(128)];
+    let past_len = prop_oneof![0..20_usize, 100..200_usize];
     let seen = (window, any::<bool>(), prop_oneof![Just(None), Just(Some(0.5_f32)), Just(Some(30.0))]);
-    (1..4_usize, 1..11_usize, 0..20_usize, 1..4_usize, 1..7_usize, head_dim, seen).prop_map(
+    (1..4_usize, 1..20_usize, past_len, 1..4_usize, 1..11_usize, head_dim, seen).prop_map(
         |(batch, queries, past_len, kv_heads, group, head_dim, (window, padded, soft_cap))| Sizes {
             batch,
             queries,
@@ -41,6 +42,7 @@ fn sizes() -> impl Strategy<Value = Sizes> {
 
 struct Inputs {
     q: Vec<f32>,
+    /// Keys in panels.
     k: Vec<f32>,
     v: Vec<f32>,
     /// The same in float16.
@@ -61,6 +63,12 @@ fn inputs(sizes: &Sizes, seed: u32) -> Inputs {
         narrow,
         mask: sizes.padded.then_some(mask),
     }
+}
+
+/// Number `i` of a key, by the definition of panels.
+fn key_number(keys: &[f32], (capacity, d): (usize, usize), s: usize, i: usize) -> f64 {
+    let width = 16.min(capacity - s / 16 * 16);
+    f64::from(keys[s / 16 * 16 * d + i * width + s % 16])
 }
 
 fn attention<'a>(sizes: &Sizes, inputs: &'a Inputs) -> Attention<'a> {
@@ -99,9 +107,8 @@ fn naive(a: &Attention<'_>, inputs: &Inputs) -> Vec<f64> {
                 (0..=position).filter(|&s| a.key_mask.is_none_or(|mask| mask[sequence * keys + s])).collect();
             seen.drain(..seen.len().saturating_sub(a.window));
             let score = |s: usize| -> f64 {
-                let k = &inputs.k[(past + s) * d..][..d];
-                let score =
-                    q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum::<f64>() * f64::from(a.scale);
+                let k = |i: usize| key_number(&inputs.k[past * d..], (a.capacity, d), s, i);
+                let score = q.iter().enumerate().map(|(i, q)| f64::from(*q) * k(i)).sum::<f64>() * f64::from(a.scale);
                 a.soft_cap.map(f64::from).map_or(score, |cap| cap * (score / cap).tanh())
             };
             let weights: Vec<f64> = seen.iter().map(|&s| score(s).exp()).collect();
@@ -155,6 +162,21 @@ proptest! {
             let mut alone = vec![f32::NAN; width];
             one.compute(&thread_scope().with_isa(isa), &mut alone);
             prop_assert!(together[last * width..][..width] == alone, "{isa}: not the same to the bit");
+        }
+    }
+}
+
+#[test]
+fn keys_lie_in_panels_and_come_back() {
+    for (capacity, d) in [(1, 3), (16, 5), (20, 4), (47, 64)] {
+        let rows = numbers(capacity * d, 7);
+        let mut keys = vec![f32::NAN; capacity * d];
+        for (token, key) in rows.chunks_exact(d).enumerate() {
+            put_key(&mut keys, capacity, token, key);
+        }
+        for (token, key) in rows.chunks_exact(d).enumerate() {
+            assert!(get_key(&keys, capacity, token, d).eq(key.iter().copied()));
+            assert!((0..d).all(|i| key_number(&keys, (capacity, d), token, i) == f64::from(key[i])));
         }
     }
 }
