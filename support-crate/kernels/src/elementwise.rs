@@ -64,7 +64,7 @@ pub(crate) fn activate_with(isa: Isa, x: &mut [f32], function: Activation) {
     match function {
         Activation::GeluNew => gelu_new(isa, x),
         Activation::Silu => silu(isa, x),
-        Activation::Relu => x.iter_mut().for_each(|x| *x = x.max(0.0)),
+        Activation::Relu => x.iter_mut().for_each(|x| *x = if *x < 0.0 { 0.0 } else { *x }),
         Activation::Gelu => {
             let gelu = |x: f64| x / 2.0 * (1.0 + libm::erf(x * FRAC_1_SQRT_2));
             x.iter_mut().for_each(|x| *x = gelu(f64::from(*x)) as f32);

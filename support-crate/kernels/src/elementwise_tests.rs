@@ -33,7 +33,7 @@ fn activations_keep_what_is_no_number() {
         let mut x = [f32::INFINITY, f32::NAN, 1e30];
         activate_with(isa, &mut x, function);
         assert_eq!((x[0], x[2]), (f32::INFINITY, 1e30), "{function:?}");
-        assert!(x[1].is_nan() || function == Activation::Relu);
+        assert!(x[1].is_nan(), "{function:?}");
     }
 }
 

@@ -100,7 +100,8 @@ pub(crate) struct ByteForm {
 impl Isa {
     /// As [`chosen`](Self::chosen), but the fastest if the name is wrong.
     pub fn best() -> Self {
-        Self::chosen().unwrap_or_else(|_| Self::fastest())
+        static FASTEST: OnceLock<Isa> = OnceLock::new();
+        Self::chosen().unwrap_or_else(|_| *FASTEST.get_or_init(Self::fastest))
     }
 
     /// The instruction set that `QUANTLAB_CPU_ISA` names when this is first called, to see how fast this processor
