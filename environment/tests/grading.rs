@@ -195,6 +195,9 @@ fn a_score_that_is_not_the_checks_earns_nothing() {
     hand_in("revived", &[right, "std::process::abort();"]);
     hand_in("cleared", &[right, ":clear"]);
     hand_in("restarted", &[right, ":restart"]);
+    // What would build another library under the course's name is not run, and costs no points.
+    let library = "std::fs::create_dir_all(\"q/src\")?;\nstd::fs::write(\"q/Cargo.toml\", \"[package]\\nname = \\\"quantlab-course\\\"\\nversion = \\\"0.1.0\\\"\")?;";
+    hand_in("builds", &[right, library, ":dep quantlab-course = { path = \"q\" }"]);
     let done = lab(
         &["grade", "--jobs=2", "--memory-limit=2500"],
         &[("--lessons", &course), ("--output", &output), ("--", &work)],
@@ -209,7 +212,8 @@ fn a_score_that_is_not_the_checks_earns_nothing() {
     for name in ["shadow", "module", "display", "message", "asks", "ended"] {
         assert_eq!(points(name), "0", "{name}: {said}");
     }
-    for name in ["right", "revived", "cleared", "restarted"] {
+    assert!(said.contains("`:dep` changes how cells are built"), "{said}");
+    for name in ["right", "revived", "cleared", "restarted", "builds"] {
         assert_eq!(points(name), "7", "{name}: {said}");
     }
     // What the answer itself is worth.

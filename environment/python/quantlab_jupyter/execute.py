@@ -43,6 +43,9 @@ TELL_KEY, KEY = "(::quantlab_course::tell_key()?);", re.compile(r"^([0-9a-f]{64}
 SHOW_SCORE = "(::quantlab_course::Score::evcxr_display(&::quantlab_course::{}));"
 # evcxr's own, some of which end the process, and a shell's.
 COMMAND = re.compile(r"^\s*(:[a-z]|!).*$", re.M)
+# Those of evcxr's that change nothing of how a cell is built: what builds it is no cell's process, and may do more than one.
+HARMLESS = "clear|restart|quit|vars|help|version|t|type|types|fmt|efmt|opt|explain|timing|last_error_json|last_compile_dir|show_deps|doc|preserve_vars_on_panic|offline"
+BUILDS = re.compile(rf"^\s*:(?!(?:{HARMLESS})\b|dep\s+[\w-]+\s*(?:=\s*\"[^\"]*\"\s*)?$)([a-z_]+)(?=\s|$)", re.M)
 # The worst comes first: it names the notebook's status.
 KINDS = ["forged", "out of memory", "out of time", "hung", "kernel died", "crashed", "does not compile", "panicked", "failed", "incomplete"]
 # `cargo lab grade` says there how kernels are kept in; empty without a sandbox.
@@ -171,8 +174,14 @@ class Limited(Outputs, Streams, NotebookClient):
             run.note("out of time", cell, index, run.stopped)
         if not run.stopped and not self.key and not self.start_again():
             run.stopped = "the kernel no longer answered"
+            run.note("kernel died", cell, index, "a new one did not get as far as this cell")
+        builds = BUILDS.search(cell.source)
         if run.stopped:
             cell.outputs = [failure("NotRun", f"not run: {run.stopped}")]
+        elif builds:
+            refused = f"not run: `:{builds[1]}` changes how cells are built, which grading does not let a notebook do"
+            cell.outputs = [failure("NotRun", refused)]
+            run.note("failed", cell, index, refused)
         elif is_check:
             noted = len(run.problems)
             prove = self.run_check(cell, index)
@@ -283,7 +292,8 @@ class Limited(Outputs, Streams, NotebookClient):
             self.key = await self.async_take_key()
             for source in self.ran:
                 asked = self.kc.execute(source, store_history=False)
-                await asyncio.wait_for(self.is_idle_after(asked), self.run.cell_s())
+                # They ran before, whatever hung since.
+                await asyncio.wait_for(self.is_idle_after(asked), min(self.run.cell_timeout_s, self.run.left_s()))
         except (RuntimeError, DeadKernelError, asyncio.TimeoutError, Empty):
             return False
         return True

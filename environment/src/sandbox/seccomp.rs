@@ -12,6 +12,11 @@ use seccompiler::{
     SeccompRule,
 };
 
+/// Of Linux 6.13 and 6.17, by the number that new calls have on all processors.
+const SETXATTRAT: c_long = 463;
+const REMOVEXATTRAT: c_long = 466;
+const FILE_SETATTR: c_long = 469;
+
 /// Refused whatever their arguments are.
 const REFUSED: &[c_long] = &[
     // Other processes.
@@ -36,6 +41,7 @@ const REFUSED: &[c_long] = &[
     libc::SYS_msgrcv,
     libc::SYS_msgctl,
     libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
     // Sockets: the kernel binds and accepts those that it answers on.
     libc::SYS_connect,
     // Calls that a filter does not see.
@@ -76,6 +82,9 @@ const REFUSED: &[c_long] = &[
     libc::SYS_removexattr,
     libc::SYS_lremovexattr,
     libc::SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
     // The system.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
@@ -145,9 +154,11 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWCGROUP,
 ];
 
-/// On x86-64, calls with this bit are the same calls once more.
+/// On x86-64, calls with this bit are the same calls once more, but for some that have numbers of their own.
 #[cfg(target_arch = "x86_64")]
 const X32: c_long = 0x4000_0000;
+#[cfg(target_arch = "x86_64")]
+const X32_ALONE: std::ops::RangeInclusive<c_long> = 512..=547;
 
 /// The filter's programs, to be applied in this order.
 pub fn programs() -> Result<Vec<BpfProgram>> {
@@ -186,6 +197,9 @@ pub fn programs() -> Result<Vec<BpfProgram>> {
         rule(vec![(0, Len::Qword, Op::MaskedEq(flag), flag)])
     });
     rules.insert(libc::SYS_clone, clones.collect::<Result<_, _>>()?);
+    // No program that lessons need has any of these.
+    #[cfg(target_arch = "x86_64")]
+    rules.extend(X32_ALONE.map(|call| (call, Vec::new())));
     // Its flags lie in memory, which a filter cannot read. On this error, C libraries call `clone` instead.
     let clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     let without_effect = WITHOUT_EFFECT.iter().map(|call| (*call, Vec::new())).collect();

@@ -56,7 +56,16 @@ while let Some(dir) = stack.pop() {
         }
     }
 }
-attempt("write to the library that every kernel loads", libraries == 0 || written > 0);"##,
+attempt("write to the library that every kernel loads", libraries == 0 || written > 0);
+let own = build.parent().ok_or("no folder")?.to_owned();
+for path in ["target/new", "Cargo.toml", "src/lib.rs", ".cargo/config.toml", "config", "home/.cargo/bin/cc", "home/.config/evcxr/init.evcxr"] {
+    let path = own.join(path);
+    let _ = fs::create_dir_all(path.parent().ok_or("no folder")?);
+    attempt(&format!("write {}, which cells are built with", path.display()), fs::OpenOptions::new().create(true).append(true).open(&path).is_ok());
+}
+attempt("put another folder where cells are built", fs::rename(&build, "elsewhere").is_ok());
+fs::write("new", "work")?;
+fs::write(std::env::temp_dir().join("new"), "a temporary file")?;"##,
     r##"attempt("connect to a port of this machine", std::net::TcpStream::connect("127.0.0.1:PORT").is_ok());
 attempt("connect to a socket of the teacher's", std::os::unix::net::UnixStream::connect("TEACHER/socket").is_ok());
 let datagram = std::net::UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.send_to(b"canary", "127.0.0.1:UDP"));

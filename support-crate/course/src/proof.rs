@@ -5,8 +5,10 @@
 //! be named, displayed, cloned or shadowed there can be made there. So the key that proves a score is a private static
 //! of this library. A grader has the key printed once, before any of the learner's code runs in the process, on
 //! standard output, which the process cannot read back; after that nothing gives it away, and only a [`Score`] of the
-//! library's own checks uses it. There is no promise that code which reads or writes the process's memory cannot find
-//! it, be it through `unsafe`, the file of that memory, or a fault of the compiler or of a crate.
+//! library's own checks uses it. From then on, too, the process writes only where it works: a cell's call of a check is
+//! compiled from what lies in the kernel's build folder. There is no promise that code which reads or writes the
+//! process's memory cannot find the key, be it through `unsafe`, the file of that memory, or a fault of the compiler or of
+//! a crate.
 //!
 //! [`Score`]: super::Score
 
@@ -22,14 +24,17 @@ type Key = [u8; 32];
 
 static KEY: OnceLock<Key> = OnceLock::new();
 
-/// For graders: from now on, scores carry a proof; prints the key that it is made with. Works once per process.
+/// For graders: from now on, scores carry a proof; prints the key that it is made with. Works once per process, which
+/// then writes only below its current folder and that of temporary files, where the system can see to that.
 ///
 /// # Errors
-/// The key was told before.
+/// The key was told before; rules for files that the system refuses.
 pub fn tell_key() -> Result<()> {
     let key: Key = StdRng::from_os_rng().random();
     KEY.set(key).map_err(|_| Error::input("this process has already told its key").hint("restart the kernel"))?;
     close_memory();
+    #[cfg(target_os = "linux")]
+    keep_to_own_files().map_err(|error| Error::system(format!("cannot keep cells from files: {error}")))?;
     println!("{}", hexadecimal(&key));
     Ok(())
 }
@@ -41,6 +46,18 @@ fn close_memory() {
     unsafe {
         libc::prctl(libc::PR_SET_DUMPABLE, 0)
     };
+}
+
+/// Lets this thread, and all that it starts, write only below the current folder, among temporary files and to devices.
+/// Before Linux 5.13, nothing changes.
+#[cfg(target_os = "linux")]
+fn keep_to_own_files() -> std::result::Result<(), landlock::RulesetError> {
+    use landlock::{ABI, AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, path_beneath_rules};
+
+    let write = AccessFs::from_write(ABI::V3);
+    let own = [std::env::current_dir().unwrap_or_default(), std::env::temp_dir(), "/dev".into()];
+    let rules = path_beneath_rules(own, write);
+    Ruleset::default().handle_access(write)?.create()?.add_rules(rules)?.restrict_self().map(drop)
 }
 
 /// The proof that `exercise` earned `points` in this process, if a grader asked for proofs.

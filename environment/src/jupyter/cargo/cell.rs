@@ -55,13 +55,13 @@ pub fn build(dir: &Path, args: &[OsString]) -> Result<ExitCode> {
     let lock = dir.join("Cargo.lock");
     if let Some(known) = known.filter(|known| linked(&known.call).is_some_and(|now| now == known.linked)) {
         write_atomically(&lock, known.lock.as_bytes())?;
-        return compile(&known);
+        return compile(dir, &known);
     }
     let note = dir.join("target/cell-call.json");
     remove_if_there(&note)?;
     let recorder = std::env::current_exe().context("cannot find this program's own path")?.with_file_name(RECORDER);
     let mut command = Command::new(tool("cargo"));
-    command.args(args);
+    command.args(args).env("TMPDIR", temporary(dir));
     // One wrapper is all that Cargo takes.
     if recorder.is_file() && std::env::var_os("RUSTC_WRAPPER").is_none() {
         command.env("RUSTC_WRAPPER", recorder).env(NOTE, &note);
@@ -101,8 +101,13 @@ fn linked(call: &Call) -> Option<String> {
     paths.map(of).collect::<Option<Vec<_>>>().map(|libraries| libraries.join("\n"))
 }
 
+/// Where compiler and linker keep what they write for a moment: not where cells do, who could put other code there.
+fn temporary(dir: &Path) -> PathBuf {
+    dir.join("target")
+}
+
 /// Makes the call again, and reports as Cargo does.
-fn compile(Known { call, artifact, .. }: &Known) -> Result<ExitCode> {
+fn compile(dir: &Path, Known { call, artifact, .. }: &Known) -> Result<ExitCode> {
     let out_dir = call.args.iter().position(|arg| arg == "--out-dir").and_then(|at| call.args.get(at + 1));
     let out_dir = out_dir.context("the rustc call that was kept names no folder")?;
     let library = call.folder.join(out_dir).join(LIBRARY);
@@ -112,6 +117,7 @@ fn compile(Known { call, artifact, .. }: &Known) -> Result<ExitCode> {
     let done = Command::new(&call.program)
         .args(&call.args)
         .envs(&call.env)
+        .env("TMPDIR", temporary(dir))
         .current_dir(&call.folder)
         .output()
         .with_context(|| format!("cannot start {}", call.program))?;
