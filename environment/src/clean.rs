@@ -9,7 +9,8 @@ use crate::home::{Home, remove_if_there};
 use crate::ui::{human_size, is_confirmed};
 
 /// What set-up and kernels make in the home; anything else there is not ours to remove.
-const OURS: [&str; 35] = [
+const OURS: [&str; 37] = [
+    "amx-trials",
     "bin",
     "book",
     "book.lock",
@@ -44,6 +45,7 @@ const OURS: [&str; 35] = [
     "target",
     "tests",
     "unpacking",
+    "warm-build.lock",
     "warm.lock",
 ];
 

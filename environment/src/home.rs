@@ -29,6 +29,17 @@ pub const OWN_KERNELS: &str = "QUANTLAB_KERNELS";
 /// What is locked in a set-up.
 const LOCKS: [&str; 4] = ["setup.lock", "warm.lock", "kernel-start.lock", IN_USE];
 
+/// Errors if a path could not be the root of a set-up: it ends up in Cargo configs, rpaths and space-separated flags.
+pub fn check_path(root: &Path, hint: &str) -> Result<()> {
+    if root.to_str().is_none_or(|s| s.contains([' ', '"', '\'', '\\', ':', ',', '$', '\n'])) {
+        bail!(
+            "the folder {} has a space, quote, colon, comma or non-UTF-8 character in its path, which the C++ linker cannot handle\n  try: {hint}",
+            root.display()
+        );
+    }
+    Ok(())
+}
+
 impl Home {
     /// Finds the folder: `QUANTLAB_HOME`, else the shared set-up that this program belongs to, else
     /// `$XDG_CACHE_HOME/quantlab`, else `~/.cache/quantlab`. Of a shared folder, the set-up that it names.
@@ -39,13 +50,7 @@ impl Home {
         )?;
         let root = std::path::absolute(&root)
             .with_context(|| format!("QUANTLAB_HOME={} is not a usable path", root.display()))?;
-        // The path ends up in Cargo configs, rpaths and space-separated flags.
-        if root.to_str().is_none_or(|s| s.contains([' ', '"', '\'', '\\', ':', ',', '$', '\n'])) {
-            bail!(
-                "the folder {} has a space, quote, colon, comma or non-UTF-8 character in its path, which the C++ linker cannot handle\n  try: export QUANTLAB_HOME=/some/plain/path",
-                root.display()
-            );
-        }
+        check_path(&root, "export QUANTLAB_HOME=/some/plain/path")?;
         let root = fs::read_link(root.join(CURRENT)).map_or(root.clone(), |release| root.join(release));
         let fixed = root.join(SHARED).exists();
         Ok(Self { root, fixed })

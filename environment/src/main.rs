@@ -209,7 +209,7 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Start { notebook, no_browser, from } => start::start(notebook.as_deref(), no_browser, from)?,
         Task::New { name } => {
             let path = new::new(&name)?;
-            println!("{}\n  open it: cargo lab start {}", path.display(), path.display());
+            println!("{}\n  open it: cargo lab start '{}'", path.display(), path.display());
         }
         Task::Run { notebooks, output, inplace, html, timeout } => {
             let destination = match output {

@@ -47,10 +47,10 @@ pub struct Ran {
 
 /// Runs each notebook, with `page` also into a page beside its copy; the error counts those that failed.
 pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64, page: bool) -> Result<()> {
+    let targets = targets_of(notebooks, destination)?;
     let home = ready(notebooks)?;
     let mut endings = Vec::new();
-    for notebook in notebooks {
-        let target = target_of(notebook, destination)?;
+    for (notebook, target) in notebooks.iter().zip(targets) {
         let ending =
             run_one(python::script(&home, "run")?, notebook, &target, timeout_s, page, &mut |line| println!("{line}"))?;
         if let Ending::Interrupted = ending {
@@ -63,8 +63,8 @@ pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64, pag
 
 /// Like [`run`], two at a time, for notebooks that are not to be timed: what each prints is shown when it has ended.
 pub fn run_side_by_side(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64) -> Result<Vec<Ran>> {
+    let targets = targets_of(notebooks, destination)?;
     let home = ready(notebooks)?;
-    let targets = notebooks.iter().map(|notebook| target_of(notebook, destination)).collect::<Result<Vec<_>>>()?;
     let endings = side_by_side(2, notebooks, |at, notebook| {
         let mut printed = String::new();
         let ending = python::script(&home, "run").and_then(|mut command| {
@@ -138,6 +138,23 @@ pub fn find_notebooks(dir: &Path, found: &mut Vec<PathBuf>) {
             found.push(path);
         }
     }
+}
+
+/// Where their copies go, each to a place of its own.
+fn targets_of(notebooks: &[PathBuf], destination: &Destination) -> Result<Vec<PathBuf>> {
+    let mut targets: Vec<PathBuf> = Vec::new();
+    for notebook in notebooks {
+        let target = target_of(notebook, destination)?;
+        if let Some(other) = targets.iter().position(|there| *there == target) {
+            let (first, second) = (notebooks[other].display(), notebook.display());
+            bail!(
+                "{first} and {second} would both go to {}\n  try: one call for each, with its own --output",
+                target.display()
+            );
+        }
+        targets.push(target);
+    }
+    Ok(targets)
 }
 
 /// `FOLDER/LESSON/NAME.ipynb`: lessons share the names of their notebooks.

@@ -1,5 +1,6 @@
 //! `cargo lab start`: JupyterLab on loopback.
 
+use std::fs;
 use std::io::IsTerminal;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
@@ -9,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::checkout::Checkout;
-use crate::home::{Home, path_behind, write_atomically};
+use crate::home::{Home, path_behind, remove_if_there, write_atomically};
 use crate::jupyter::processes::is_root;
 use crate::setup;
 use crate::setup::models::{self, Model};
@@ -66,10 +67,13 @@ fn offer_model(home: &Home) -> Result<()> {
         return Ok(());
     }
     if is_confirmed("Fetch SmolLM2-135M too, a real model for work without a hub (93 MB)?")? {
-        models::fetch(home, Model::Smollm2)?;
-    } else {
-        println!("Later: cargo lab setup --model smollm2");
+        match models::fetch(home, Model::Smollm2) {
+            Ok(_) => return write_atomically(&asked, b""),
+            // JupyterLab does without.
+            Err(error) => eprintln!("warning: {error:#}"),
+        }
     }
+    println!("Later: cargo lab setup --model smollm2");
     write_atomically(&asked, b"")
 }
 
@@ -77,9 +81,18 @@ fn offer_model(home: &Home) -> Result<()> {
 fn own_lessons(checkout: &Checkout) -> Result<PathBuf> {
     let own = std::env::home_dir().context("HOME is not set")?.join("quantlab");
     if !own.exists() {
+        // Beside their place first: half of them are not taken for all.
+        let side = own.with_file_name(format!("quantlab.{}.half", std::process::id()));
         let copied =
-            run_shown(Command::new("cp").args(["-R", "--no-preserve=all"]).args([&checkout.notebooks(), &own]));
-        copied.with_context(|| format!("cannot put the lessons in {}", own.display()))?;
+            run_shown(Command::new("cp").args(["-R", "--no-preserve=all"]).args([&checkout.notebooks(), &side]));
+        let put = copied.and_then(|()| Ok(fs::rename(&side, &own)?));
+        if put.is_err() {
+            remove_if_there(&side)?;
+        }
+        // Another start may have been faster.
+        if !own.is_dir() {
+            put.with_context(|| format!("cannot put the lessons in {}", own.display()))?;
+        }
         eprintln!("The lessons are in {}.", own.display());
     }
     Ok(own)

@@ -140,3 +140,10 @@ pub fn text_of(cell: &Value) -> String {
         other => other.as_str().unwrap_or_default().to_owned(),
     }
 }
+/// The files beside a lesson's notebooks; not what was made of its solution.
+pub fn companions(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_solutions = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("solution.");
+    let paths = entries.filter(|entry| !is_solutions(entry)).map(|entry| entry.path());
+    paths.filter(|path| path.is_file() && path.extension().is_none_or(|e| e != "ipynb")).collect()
+}

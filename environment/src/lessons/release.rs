@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Lesson, STARTER, ready};
+use super::{Lesson, STARTER, companions, ready};
 use crate::home::{Home, write_atomically};
 use crate::python;
 
@@ -77,10 +77,8 @@ pub fn write_course<'a>(dir: &Path, lessons: impl IntoIterator<Item = &'a Lesson
             fs::copy(from, &to).with_context(|| format!("cannot write {}", to.display()))
         };
         copy(&lesson.source(), format!("{}.ipynb", lesson.name).as_ref())?;
-        for file in fs::read_dir(&lesson.dir)?.flatten().map(|entry| entry.path()) {
-            if file.is_file() && file.extension().is_none_or(|e| e != "ipynb") {
-                copy(&file, file.file_name().unwrap_or_default())?;
-            }
+        for file in companions(&lesson.dir) {
+            copy(&file, file.file_name().unwrap_or_default())?;
         }
     }
     let config = dir.join("nbgrader_config.py");

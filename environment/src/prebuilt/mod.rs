@@ -117,7 +117,10 @@ impl Prebuilt {
         if let Ok(manifest) = Manifest::read(&home.prebuilt())
             && manifest.facts.misfits(&Facts::here(tools)).is_empty()
         {
-            return Ok(Some(Self { home: home.clone(), manifest }));
+            let kept = Self { home: home.clone(), manifest };
+            // The call that unpacked it may have ended before, or the library has changed since.
+            kept.forget_other_library(checkout)?;
+            return Ok(Some(kept));
         }
         let Some(from) = from else { return Ok(None) };
         let start = Instant::now();
@@ -146,7 +149,9 @@ impl Prebuilt {
         }
         eprintln!("      the library is not the one that was packed: it will be compiled (one to four minutes)");
         let target = self.home.prebuilt().join(TARGET);
-        for profile in fs::read_dir(&target)?.flatten().map(|entry| entry.path().join("debug/deps")) {
+        for profile in
+            fs::read_dir(&target).into_iter().flatten().flatten().map(|entry| entry.path().join("debug/deps"))
+        {
             for file in fs::read_dir(profile).into_iter().flatten().flatten() {
                 let name = file.file_name().to_string_lossy().into_owned();
                 if name.strip_prefix("lib").unwrap_or(&name).starts_with("quantlab") {

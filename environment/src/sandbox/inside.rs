@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
@@ -14,6 +14,7 @@ use super::{Layer, Plan, landlock, relay, seccomp, work};
 use crate::home::{Home, write_with_mode};
 use crate::jupyter::installed::Installed;
 use crate::jupyter::{evcxr, links, processes};
+use crate::lessons::companions;
 
 /// Runs a kernel by the plan on standard input, to its end.
 pub fn run() -> Result<ExitCode> {
@@ -90,12 +91,6 @@ fn furnish(plan: &Plan, home: &Home) -> Result<()> {
         fs::copy(&file, &to).with_context(|| format!("cannot copy {}", file.display()))?;
     }
     Ok(())
-}
-
-/// The files beside a lesson's notebooks.
-pub fn companions(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.filter(|path| path.is_file() && path.extension().is_none_or(|e| e != "ipynb")).collect()
 }
 
 /// The limits that the system's kernel enforces on each process.

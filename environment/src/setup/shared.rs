@@ -22,21 +22,45 @@ use super::models::{self, Model};
 use super::toolchain::Toolchain;
 use super::{Plan, Request};
 use crate::checkout::Checkout;
-use crate::home::{CURRENT, Home, IN_USE, SHARED, non_empty_var, remove_if_there, write_atomically};
+use crate::home::{CURRENT, Home, IN_USE, SHARED, check_path, non_empty_var, remove_if_there, write_atomically};
 use crate::jupyter::links::copy_keeping_time;
 use crate::jupyter::sources::content_key;
 use crate::ui::{output_of, run_shown};
 
 const RELEASES: &str = "releases";
 
-/// What users of the shared set-up have no use for, or should not see.
-const NOT_COPIED: [&str; 6] = [".git", "target", "results", "solution.ipynb", "answers", "golden"];
+/// The parts of a checkout that kernels and learners need. What else lies there is somebody's own: hand-ins, grades.
+const PARTS: [&str; 15] = [
+    ".cargo",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "docs",
+    "embedded-model",
+    "environment",
+    "notebooks",
+    "rust-toolchain.toml",
+    "support-crate",
+];
+
+/// Whether users of the shared set-up have no use for something in these, or should not see it: answers, and what
+/// programs and people leave beside notebooks.
+fn is_private(name: &str) -> bool {
+    let is_named = ["target", "results", "answers", "golden", "own"].contains(&name);
+    is_named || name.starts_with(['.', '~']) || name.starts_with("solution.") || name.ends_with("-grades")
+}
 
 /// Makes or updates the set-up in `dir`, and makes it the one that is used.
 pub fn setup(checkout: &Checkout, dir: &Path, request: &Request) -> Result<Home> {
     let dir = std::path::absolute(dir).with_context(|| format!("{} is not a usable path", dir.display()))?;
     fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let dir = dir.canonicalize().with_context(|| format!("cannot read {}", dir.display()))?;
+    check_path(&dir, "cargo lab setup --shared /srv/quantlab")?;
     let place = Home::at(&dir);
     super::room::check_place(&place)?;
     open_to_readers(&dir)?;
@@ -140,37 +164,48 @@ fn copy_rust(tools: &Toolchain, home: &Home) -> Result<()> {
 /// The checkout's files, in a folder of their own for each state of the library: kernels look at its sources.
 fn copy_course(checkout: &Checkout, home: &Home) -> Result<Checkout> {
     let course = home.root().join(format!("course-{}", &content_key(&checkout.support_crate())?[..12]));
-    copy(checkout.root(), &course)
-        .with_context(|| format!("cannot copy {} to {}", checkout.root().display(), course.display()))?;
+    let failed = || format!("cannot copy {} to {}", checkout.root().display(), course.display());
+    fs::create_dir_all(&course).with_context(failed)?;
+    for part in PARTS.map(|name| (checkout.root().join(name), course.join(name))) {
+        copy(&part.0, &part.1).with_context(failed)?;
+    }
     Checkout::around(&course).context("the copy of the checkout has no lessons")
 }
 
-/// Copies what is missing or differs.
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (source, target) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type()?;
-        if NOT_COPIED.iter().any(|name| entry.file_name() == *name) {
-            continue;
-        }
-        if kind.is_dir() {
-            copy(&source, &target)?;
-        } else if kind.is_file()
-            && !fs::read(&target).is_ok_and(|there| fs::read(&source).is_ok_and(|new| new == there))
-        {
-            // One that another of the group has made cannot be changed, but replaced.
-            let side = target.with_added_extension("partial");
-            let _ = fs::remove_file(&side);
-            copy_keeping_time(&source, &side)?;
-            let mode = entry.metadata()?.mode();
-            let runs = mode & 0o100;
-            fs::set_permissions(&side, Permissions::from_mode(mode | 0o444 | runs >> 3 | runs >> 6))?;
-            fs::rename(&side, &target)?;
+/// Copies a file or folder where it is missing or differs, and removes what is no longer in the folder.
+fn copy(source: &Path, target: &Path) -> Result<()> {
+    let Ok(meta) = source.symlink_metadata() else { return Ok(()) };
+    if meta.is_file() {
+        copy_file(source, target, meta.mode())?;
+    }
+    if !meta.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(target)?;
+    let name = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let is_wanted = |entry: &fs::DirEntry| !is_private(&name(entry));
+    for entry in fs::read_dir(source)?.collect::<std::io::Result<Vec<_>>>()?.iter().filter(|entry| is_wanted(entry)) {
+        copy(&entry.path(), &target.join(entry.file_name()))?;
+    }
+    for there in fs::read_dir(target)?.collect::<std::io::Result<Vec<_>>>()? {
+        if !is_wanted(&there) || source.join(there.file_name()).symlink_metadata().is_err() {
+            remove_if_there(&there.path())?;
         }
     }
     Ok(())
+}
+
+fn copy_file(source: &Path, target: &Path, mode: u32) -> std::io::Result<()> {
+    if fs::read(target).is_ok_and(|there| fs::read(source).is_ok_and(|new| new == there)) {
+        return Ok(());
+    }
+    // One that another of the group has made cannot be changed, but replaced.
+    let side = target.with_added_extension("partial");
+    let _ = fs::remove_file(&side);
+    copy_keeping_time(source, &side)?;
+    let runs = mode & 0o100;
+    fs::set_permissions(&side, Permissions::from_mode(mode | 0o444 | runs >> 3 | runs >> 6))?;
+    fs::rename(&side, target)
 }
 
 /// Makes a symbolic link name something else, at once.
@@ -187,7 +222,8 @@ fn switch(dir: &Path, name: &str, to: &Path) -> Result<()> {
 fn remove_unused(releases: &Path, is_kept: impl Fn(&Path) -> bool) -> Result<()> {
     for entry in fs::read_dir(releases).with_context(|| format!("cannot read {}", releases.display()))?.flatten() {
         let path = entry.path();
-        let in_use = File::open(path.join(IN_USE)).is_ok_and(|lock| lock.try_lock().is_err());
+        // For writing: on a network's file system, a lock for one alone needs that.
+        let in_use = File::options().append(true).open(path.join(IN_USE)).is_ok_and(|lock| lock.try_lock().is_err());
         if !is_kept(&path) && !in_use {
             eprintln!("Removing {}, which is no longer used", path.display());
             if let Err(error) = remove_if_there(&path) {
@@ -212,7 +248,16 @@ mod tests {
         let root = dir.path().join("checkout");
         for file in [
             ".git/config",
+            ".cargo/config.toml",
             "notebooks/01-a/solution.ipynb",
+            "notebooks/01-a/solution.html",
+            "notebooks/01-a/.ipynb_checkpoints/solution-checkpoint.ipynb",
+            "notebooks/own/mine.ipynb",
+            "work/ada/lesson.ipynb",
+            "work-grades/gradebook.db",
+            "notebooks/work-grades/gradebook.db",
+            "environment/src/solutions.rs",
+            "embedded-model/tool",
             "notebooks/01-a/starter.ipynb",
             "notebooks/01-a/results/x.csv",
             "support-crate/Cargo.toml",
@@ -222,23 +267,35 @@ mod tests {
         ] {
             write(&root.join(file), "x");
         }
-        write(&root.join("tool"), "");
-        fs::set_permissions(root.join("tool"), Permissions::from_mode(0o700)).unwrap();
+        fs::set_permissions(root.join("embedded-model/tool"), Permissions::from_mode(0o700)).unwrap();
         let home = Home::at(&dir.path().join("home"));
         let checkout = Checkout::around(&root).unwrap();
         let course = copy_course(&checkout, &home).unwrap();
         let there = |file: &str| course.root().join(file).exists();
-        assert!(there("notebooks/01-a/starter.ipynb") && there("support-crate/src/lib.rs"));
+        for shown in [
+            "notebooks/01-a/starter.ipynb",
+            "support-crate/src/lib.rs",
+            "environment/src/solutions.rs",
+            ".cargo/config.toml",
+        ] {
+            assert!(there(shown), "{shown}");
+        }
         for hidden in [
             ".git",
             "target",
             "notebooks/01-a/solution.ipynb",
+            "notebooks/01-a/solution.html",
+            "notebooks/01-a/.ipynb_checkpoints",
             "notebooks/01-a/results",
+            "notebooks/own",
+            "notebooks/work-grades",
+            "work",
+            "work-grades",
             "support-crate/course/tests/answers",
         ] {
             assert!(!there(hidden), "{hidden}");
         }
-        let tool = fs::metadata(course.root().join("tool")).unwrap();
+        let tool = fs::metadata(course.root().join("embedded-model/tool")).unwrap();
         assert_eq!(tool.mode() & 0o777, 0o755, "what is closed to others here, and empty at that, is not closed there");
         let state = |checkout: &Checkout| {
             let file = fs::metadata(checkout.support_crate().join("src/lib.rs")).unwrap();
@@ -246,9 +303,14 @@ mod tests {
         };
         let before = state(&course);
         assert_eq!(state(&checkout), before, "times are part of what Cargo looks at");
-        // Lessons change in place, the library in a folder of its own.
+        // Lessons change and go in place, the library in a folder of its own.
+        write(&root.join("notebooks/02-b/starter.ipynb"), "x");
+        copy_course(&checkout, &home).unwrap();
+        assert!(there("notebooks/02-b/starter.ipynb"));
+        fs::remove_dir_all(root.join("notebooks/02-b")).unwrap();
         write(&root.join("notebooks/01-a/starter.ipynb"), "better");
         assert_eq!(copy_course(&checkout, &home).unwrap().root(), course.root());
+        assert!(!there("notebooks/02-b"));
         assert_eq!(fs::read_to_string(course.root().join("notebooks/01-a/starter.ipynb")).unwrap(), "better");
         write(&root.join("support-crate/src/lib.rs"), "better");
         assert_ne!(copy_course(&checkout, &home).unwrap().root(), course.root());
