@@ -66,10 +66,7 @@ pub fn generate_tokens(
     options: &GenerateOptions,
     on_token: &mut dyn FnMut(usize, u32),
 ) -> Result<Vec<GeneratedTokens>> {
-    if !options.stop_strings.is_empty() {
-        return Err(Error::input("`stop_strings` is set, but token ids have no text to search")
-            .hint("use `generate` or `generate_batch`, which decode the tokens"));
-    }
+    options.check_without_text()?;
     continue_batch(model, prompts, options, &mut |row, token| {
         on_token(row, token);
         Ok(ControlFlow::Continue(()))

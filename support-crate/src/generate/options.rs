@@ -126,6 +126,15 @@ impl GenerateOptions {
         Ok(())
     }
 
+    /// Makes sure that nothing needs text, where there are only token ids.
+    pub(crate) fn check_without_text(&self) -> Result<()> {
+        if self.stop_strings.is_empty() {
+            return Ok(());
+        }
+        Err(Error::input("`stop_strings` is set, but token ids have no text to search")
+            .hint("use `generate` or `generate_batch`, which decode the tokens"))
+    }
+
     /// The part of a prompt that is used: all of it, or with `truncation` its last tokens if there are
     /// too many.
     ///

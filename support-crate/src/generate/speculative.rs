@@ -92,9 +92,7 @@ impl Loaded {
         if !options.use_cache {
             return Err(Error::input("guesses are checked beside a cache, and `use_cache` is false"));
         }
-        if !options.stop_strings.is_empty() {
-            return Err(Error::input("`stop_strings` is set, but token ids have no text to search"));
-        }
+        options.check_without_text()?;
         let mut sequence = Sequence::start(ids, options, model.info().context_len, 0)?;
         let prompt_tokens = sequence.prompt_tokens;
         let mut drafter = Drafter::new(draft, model, options, prompt_tokens)?;

@@ -12,7 +12,8 @@ use crate::model::{Device, Engine, Loaded, threads};
 pub struct RunInfo {
     /// The model id that was loaded.
     pub model: String,
-    /// The engine that computed, for example `kernels`; `kernels (amx)` in Intel's tiles.
+    /// The engine that computed, for example `kernels`; `kernels (amx)` where the kernels use Intel's tiles, which take
+    /// every format but float32.
     pub engine: String,
     /// Where it computed.
     pub device: Device,

@@ -163,9 +163,10 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// The logits for the token after each position of `tokens`, or after the last ones only.
     ///
     /// With a cache, `tokens` continue what the cache holds, and are added to it; without, they are the
-    /// whole sequences. A batch element's result does not depend on its neighbours or its padding, with one
-    /// exception: a model in int8 with a threshold
-    /// ([threshold](crate::quant::QuantizationMethod::LlmInt8)).
+    /// whole sequences. A batch element's result does not depend on its neighbours or its padding, nor on whether its
+    /// tokens come together or one by one, with two exceptions: a model in int8 with a threshold
+    /// ([threshold](crate::quant::QuantizationMethod::LlmInt8)); and, on the engine `kernels` with Intel's tiles, weights
+    /// in bfloat16 or in 4 bits, whose sums round differently from a number of tokens a step on.
     ///
     /// # Errors
     /// A token id beyond the vocabulary; more tokens than the context or the cache has room for; logits of more last
@@ -190,7 +191,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// Continues several caches of one sequence each, every one by any number of tokens, and returns the logits after
     /// the last token of each: (sequences, 1, V).
     ///
-    /// They are those of [`forward`](Self::forward) for each alone (with the exception that it names). On the engine
+    /// They are those of [`forward`](Self::forward) for each alone (with the exceptions that it names). On the engine
     /// `kernels`, the weights are read once for all; the others compute one sequence after the other.
     ///
     /// ```
@@ -206,7 +207,8 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// No sequences; those of [`forward`](Self::forward), for any of them: then no cache has changed.
+    /// No sequences; those of [`forward`](Self::forward), for any of them: then no cache has changed. (After an
+    /// interruption, `reset` caches in int8 or int4, whose last tokens may have been replaced.)
     fn forward_together(&self, sequences: &mut [(&[u32], &mut KvCache)]) -> Result<Logits> {
         interrupt::check()?;
         let model = self.engine_model(Seal);
@@ -246,9 +248,7 @@ pub struct Seal;
 
 /// Makes sure that the model knows these tokens and has room for them.
 pub(super) fn check_tokens(info: &ModelInfo, tokens: &TokenBatch, past_len: usize) -> Result<()> {
-    if let Some(id) = tokens.ids().iter().find(|&&id| id as usize >= info.vocab_size) {
-        return Err(Error::input(format!("token id {id} is beyond the model's vocabulary of {}", info.vocab_size)));
-    }
+    info.check_ids(tokens.ids())?;
     let total = past_len + tokens.seq_len();
     if total > info.context_len {
         return Err(Error::input(format!("{total} tokens exceed the model's context of {}", info.context_len))

@@ -39,6 +39,8 @@ mod weights;
 
 use serde::Serialize;
 
+use crate::error::{Error, Result};
+
 pub use crate::precision::Precision;
 pub use architecture::Architecture;
 pub use batch::{LogitPositions, Logits, TokenBatch};
@@ -46,6 +48,7 @@ pub use cache::KvCache;
 pub use cache_format::CacheFormat;
 pub use calibrate::{calibrate, hessians};
 pub use causal_lm::CausalLm;
+pub(crate) use config::token_ids;
 pub use config::{Activation, Biases, DecoderConfig, LayerAttention, NormKind, Positions, QkNorm, Rotation, SoftCaps};
 pub use device::{Device, best_device};
 pub use engine::Engine;
@@ -111,4 +114,16 @@ pub struct ModelInfo {
     /// Memory that transformers' modules of the same model take for buffers (causal masks, rotary
     /// frequencies), in bytes. Nothing here needs them; they are known so that footprints compare.
     pub buffer_bytes: usize,
+}
+
+impl ModelInfo {
+    /// Makes sure that the model knows these tokens.
+    pub(crate) fn check_ids(&self, ids: &[u32]) -> Result<()> {
+        match ids.iter().find(|&&id| id as usize >= self.vocab_size) {
+            Some(id) => {
+                Err(Error::input(format!("token id {id} is beyond the model's vocabulary of {}", self.vocab_size)))
+            }
+            None => Ok(()),
+        }
+    }
 }

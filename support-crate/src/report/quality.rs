@@ -53,7 +53,9 @@ impl fmt::Display for QualityComparison {
         let same = *same_top_token * 100.0;
         writeln!(f, "perplexity {perplexity}, of the base {base_perplexity}: ratio {perplexity_ratio}")?;
         writeln!(f, "KL divergence {kl_divergence} nats, same top token {same} %, over {tokens} tokens")?;
-        writeln!(f, "greedy texts that differ: {}", self.greedy_in_words())?;
+        if let Some(greedy) = self.greedy_in_words() {
+            writeln!(f, "greedy texts that differ: {greedy}")?;
+        }
         write!(f, "base: {}\nother: {}", self.base_run, self.run)
     }
 }
@@ -84,28 +86,29 @@ impl QualityComparison {
                 points,
             ),
             ("same top token", (self.same_top_token * 100.0).to_string(), "% of tokens"),
-            ("greedy texts that differ", self.greedy_in_words(), ""),
         ];
+        let greedy = self.greedy_in_words().map(|greedy| ("greedy texts that differ", greedy, ""));
         let against = if run.model == base_run.model { String::new() } else { format!("{} in ", base_run.model) };
         let title = format!("{} in {}, against {against}{}", run.model, run.dtype, base_run.dtype);
         let table = Table::new(title).headings([("quantity", ""), ("value", ""), ("unit", "")]);
         rows.into_iter()
+            .chain(greedy)
             .fold(table, Table::row)
             .note(format!("{tokens} tokens | \u{b1}: 95% interval, as if the tokens were independent: a lower bound"))
             .note(format!("base: {base_run}"))
             .note(format!("other: {run}"))
     }
 
-    /// How many greedy texts differ, and from where on.
-    fn greedy_in_words(&self) -> String {
+    /// How many greedy texts differ, and from where on; `None` if none were compared.
+    fn greedy_in_words(&self) -> Option<String> {
         let texts: Vec<&GreedyDifference> = self.greedy.iter().filter(|text| text.tokens_compared > 0).collect();
         let differing = texts.iter().filter_map(|text| text.first_difference);
         let (count, of) = (differing.clone().count(), texts.len());
-        match (differing.clone().min(), differing.max()) {
+        (of > 0).then(|| match (differing.clone().min(), differing.max()) {
             (Some(first), Some(last)) if first == last => format!("{count} of {of}, after {first} equal tokens"),
             (Some(first), Some(last)) => format!("{count} of {of}, after {first} to {last} equal tokens"),
             _ => format!("0 of {of}"),
-        }
+        })
     }
 }
 

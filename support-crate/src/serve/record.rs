@@ -145,7 +145,7 @@ impl ServingReport {
 
     /// New tokens per second, from the first arrival to the last token; 0 if no request is done.
     pub fn tokens_per_s(&self) -> f64 {
-        if self.requests.is_empty() { 0.0 } else { self.new_tokens() as f64 / self.seconds() }
+        share(self.new_tokens() as f64, self.seconds())
     }
 
     /// Tokens that were computed: prompts, new tokens that were fed back, and again what was preempted.
@@ -168,16 +168,24 @@ impl ServingReport {
         some(self.steps.iter().map(|step| step.requests as f64))
     }
 
-    /// Requests that took part in a step, on average over steps.
+    /// Requests that took part in a step, on average over steps; 0 without steps.
     pub fn mean_batch(&self) -> f64 {
-        self.steps.iter().map(|step| step.requests).sum::<usize>() as f64 / self.steps.len() as f64
+        share(self.steps.iter().map(|step| step.requests).sum::<usize>() as f64, self.steps.len() as f64)
     }
 
     /// The share of the time, from the first arrival to the last token, in which a step ran: near 1, the server is
-    /// full.
+    /// full. 0 if no request is done.
     pub fn busy(&self) -> f64 {
-        self.steps.iter().map(|step| step.seconds).sum::<f64>() / self.seconds()
+        let end = self.requests.iter().map(ServedRequest::finish_s).fold(0.0, f64::max);
+        // Of a server that was not finished, the steps after the last token of a request that was are not counted.
+        let within = |step: &ServedStep| (end.min(step.start_s + step.seconds) - step.start_s).max(0.0);
+        share(self.steps.iter().map(within).sum(), self.seconds())
     }
+}
+
+/// 0 of nothing.
+fn share(part: f64, of: f64) -> f64 {
+    if of == 0.0 { 0.0 } else { part / of }
 }
 
 fn some(values: impl Iterator<Item = f64>) -> Option<Percentiles> {

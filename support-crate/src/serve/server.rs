@@ -9,7 +9,7 @@ use super::{StepPart, StepWork, View};
 use crate::error::{Error, Result};
 use crate::generate::{FinishReason, Sampler, Sequence};
 use crate::interrupt;
-use crate::model::{CausalLm, KvCache};
+use crate::model::{CausalLm, Engine, KvCache};
 
 /// A server of one model, step by step; [`serve`](super::serve) makes all steps.
 ///
@@ -123,6 +123,14 @@ impl<'m> Server<'m> {
 
     fn with(model: Option<&'m dyn CausalLm>, options: &ServerOptions, time: Time<'m>) -> Result<Self> {
         options.check()?;
+        if let Some(model) = model {
+            // What the engine cannot do is said now, and not in the middle of a request.
+            model.new_cache_in(options.cache_format, 1, 1)?;
+            if options.prefix_cache && model.info().engine != Engine::Kernels {
+                return Err(Error::input(format!("the engine {} has no prefix cache", model.info().engine))
+                    .hint("use `Engine::Kernels`, or set `prefix_cache` to false"));
+            }
+        }
         let prefixes = options.prefix_cache.then(PrefixCache::new);
         Ok(Self {
             model,
@@ -165,9 +173,7 @@ impl<'m> Server<'m> {
 
     fn tracked(&self, Request { prompt, options }: Request, arrival_s: f64) -> Result<Tracked> {
         options.check()?;
-        if !options.stop_strings.is_empty() {
-            return Err(Error::input("`stop_strings` is set, but token ids have no text to search"));
-        }
+        options.check_without_text()?;
         if !options.use_cache {
             return Err(Error::input("`use_cache` is false, and a server keeps keys and values"));
         }
@@ -177,9 +183,7 @@ impl<'m> Server<'m> {
         let info = self.model.map(CausalLm::info);
         let context_len = info.map_or(usize::MAX, |info| info.context_len);
         let sequence = Sequence::start(&prompt, &options, context_len, 0)?;
-        if let Some(id) = info.and_then(|info| prompt.iter().find(|&&id| id as usize >= info.vocab_size)) {
-            return Err(Error::input(format!("token id {id} is beyond the model's vocabulary")));
-        }
+        info.map_or(Ok(()), |info| info.check_ids(&prompt))?;
         let record = ServedRequest {
             id: self.requests.len(),
             prompt_tokens: sequence.prompt_tokens,
@@ -322,6 +326,8 @@ impl<'m> Server<'m> {
 
     fn compute(&mut self, work: &StepWork) -> Result<Vec<Event>> {
         let Self { model, requests, time, .. } = self;
+        // Before a cache has changed.
+        let cost = time.cost(work)?;
         let mut logits = None;
         if let Some(model) = model {
             let mut caches: Vec<_> = work.parts.iter().map(|part| requests[part.id].cache.take()).collect();
@@ -335,7 +341,7 @@ impl<'m> Server<'m> {
             }
             logits = Some(computed?);
         }
-        time.pass(work)?;
+        time.pass(cost);
         let eos = model.map_or(&[][..], |model| &model.info().eos_token_ids);
         let mut events = Vec::new();
         for (row, part) in work.parts.iter().enumerate() {

@@ -67,19 +67,24 @@ impl Time<'_> {
         })
     }
 
-    /// Lets a step's time pass, if it does not by itself.
+    /// The seconds that a step takes; 0 where time passes by itself.
     ///
     /// # Errors
     /// A cost that is no time.
-    pub(super) fn pass(&mut self, work: &StepWork) -> Result<()> {
-        if let Self::Virtual { now, cost } = self {
-            let seconds = cost(work);
-            if !(seconds >= 0.0 && seconds.is_finite()) {
-                return Err(Error::input(format!("a step cannot take {seconds} s"))
-                    .hint("the cost must be a finite number of seconds, not negative"));
-            }
+    pub(super) fn cost(&mut self, work: &StepWork) -> Result<f64> {
+        let Self::Virtual { cost, .. } = self else { return Ok(0.0) };
+        let seconds = cost(work);
+        if !(seconds >= 0.0 && seconds.is_finite()) {
+            return Err(Error::input(format!("a step cannot take {seconds} s"))
+                .hint("the cost must be a finite number of seconds, not negative"));
+        }
+        Ok(seconds)
+    }
+
+    /// Lets a step's time pass, if it does not by itself.
+    pub(super) fn pass(&mut self, seconds: f64) {
+        if let Self::Virtual { now, .. } = self {
             *now += seconds;
         }
-        Ok(())
     }
 }

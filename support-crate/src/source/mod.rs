@@ -115,7 +115,7 @@ impl ModelFiles {
     /// A file that cannot be read or is not JSON.
     pub(crate) fn tokenizer_config(&self) -> Result<Value> {
         match self.other("tokenizer_config.json") {
-            Some(config) => serde_json::from_slice(&config.read()?).context(|| config.to_string()),
+            Some(config) => serde_json::from_slice(&config.read_config()?).context(|| config.to_string()),
             None => Ok(Value::Null),
         }
     }
@@ -126,7 +126,7 @@ impl ModelFiles {
     /// A file that cannot be read.
     pub(crate) fn chat_template(&self, tokenizer_config: &Value) -> Result<Option<String>> {
         if let Some(template) = self.other("chat_template.jinja") {
-            return Ok(Some(String::from_utf8_lossy(&template.read()?).into_owned()));
+            return Ok(Some(String::from_utf8_lossy(&template.read_config()?).into_owned()));
         }
         let template = &tokenizer_config["chat_template"];
         let named = template.as_array().map_or(&[][..], Vec::as_slice);

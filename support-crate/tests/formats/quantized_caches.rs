@@ -237,7 +237,7 @@ fn predictions_by_context() {
     // The last token is only predicted.
     let unknown = [[ids(9, 1), vec![u32::MAX]].concat()];
     let error = compare_caches(&loaded, &others, &unknown, &[1..9]).unwrap_err().to_string();
-    assert!(error.contains("beyond the vocabulary"), "{error}");
+    assert!(error.contains("beyond the model's vocabulary"), "{error}");
     let other = longer("llama-tiny").load().unwrap();
     let error = compare_caches(&loaded, &[(&other, CacheFormat::Int8)], &[ids(9, 1)], &[1..9]).unwrap_err().to_string();
     assert!(error.contains("a vocabulary of"), "{error}");

@@ -54,6 +54,19 @@ fn templates_that_are_none_or_have_no_end_are_refused() {
     }
 }
 
+/// transformers renders what is between its marks for training, and says that there are no tools and documents.
+#[test]
+fn marks_of_what_the_assistant_says_are_no_text() {
+    let source = "{% for m in messages %}\n{%- generation -%} {{ m.content }} {%- endgeneration %}\n{% endfor %}\
+                  {%- if tools is not none or documents is not none %}tools{% endif %}{% generation%}.{%endgeneration %}\
+                  {{ 'generation' }}{{ '{%' }}";
+    let messages = ["a", "b"].map(|content| Message::new("assistant", content));
+    let render = |source: &str| ChatTemplate::new(source, BTreeMap::new()).render(&messages, false);
+    assert_eq!(render(source).unwrap(), "ab.generation{%");
+    assert!(render("{% endgeneration %}").is_err());
+    assert!(render("{% generation").is_err());
+}
+
 /// A text does not depend on the day that it is made.
 #[test]
 fn templates_that_ask_for_the_date_are_told_one() {
@@ -123,6 +136,34 @@ fn a_conversation_is_computed_once_and_is_what_it_was_before_an_error() {
     chat.options.max_new_tokens = 6;
     let error = chat.reply(&"word ".repeat(2000), |_| ()).unwrap_err().to_string();
     assert!(error.contains("the model's context"), "{error}");
+}
+
+/// Files have these, and transformers takes them.
+#[test]
+fn settings_that_nothing_needs_are_no_errors() {
+    let folder = that_chats();
+    let chat = |config: &str| {
+        fs::write(folder.path().join("generation_config.json"), config).unwrap();
+        let mut chat = load_model(&[folder.path().to_str().unwrap()], &LoadOptions::default()).unwrap().chat().unwrap();
+        chat.options.max_new_tokens = 2;
+        chat
+    };
+    for config in [
+        r#"{"do_sample": false, "temperature": 0.0, "top_p": 0, "eos_token_id": [2, null]}"#,
+        r#"{"temperature": null, "top_k": -1, "eos_token_id": -1}"#,
+    ] {
+        chat(config).reply("Hello", |_| ()).unwrap();
+    }
+    let kept = chat(r#"{"temperature": 0.5, "top_k": 7}"#).options;
+    assert_eq!((kept.do_sample, kept.temperature, kept.top_k), (false, 0.5, Some(7)));
+    // The token that would be next ends the reply.
+    let first = chat("{}").reply("Hello", |_| ()).unwrap().tokens[0];
+    for ends in [format!("{first}"), format!("[-1, {first}]")] {
+        let reply = chat(&format!(r#"{{"eos_token_id": {ends}}}"#)).reply("Hello", |_| ()).unwrap();
+        assert_eq!(reply.tokens.len(), 1, "{ends}");
+    }
+    let error = chat(r#"{"do_sample": true, "temperature": 0.0}"#).reply("Hello", |_| ()).unwrap_err();
+    assert!(error.to_string().contains("`temperature` is 0"), "{error}");
 }
 
 #[test]

@@ -6,11 +6,12 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::sampling::{Sampler, random_stream};
 use super::{FinishReason, GenerateOptions, Generation, StoppingText, TextStream};
 use crate::error::{Context, Error, Result};
-use crate::model::{CacheFormat, KvCache, Loaded, LogitPositions, TokenBatch};
+use crate::model::{CacheFormat, KvCache, Loaded, LogitPositions, TokenBatch, token_ids};
 use crate::source::ModelFiles;
 pub use template::{ChatTemplate, Message};
 
@@ -46,17 +47,11 @@ pub struct Chat {
 struct GenerationConfig {
     do_sample: Option<bool>,
     temperature: Option<f64>,
-    top_k: Option<usize>,
+    top_k: Option<i64>,
     top_p: Option<f64>,
     repetition_penalty: Option<f64>,
-    eos_token_id: Option<OneOrMore>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum OneOrMore {
-    One(u32),
-    More(Vec<u32>),
+    #[serde(default)]
+    eos_token_id: Value,
 }
 
 impl GenerationConfig {
@@ -81,22 +76,16 @@ impl Loaded {
                 .hint("load it with `load_model`")
         })?;
         let (template, config) = (ChatTemplate::of(files)?, GenerationConfig::of(files)?);
-        let defaults = GenerateOptions::default();
-        let options = GenerateOptions {
-            max_new_tokens: 256,
-            do_sample: config.do_sample.unwrap_or(defaults.do_sample),
-            temperature: config.temperature.unwrap_or(defaults.temperature),
-            // There, 0 keeps all.
-            top_k: config.top_k.filter(|&top_k| top_k > 0),
-            top_p: config.top_p.unwrap_or(defaults.top_p),
-            repetition_penalty: config.repetition_penalty.unwrap_or(defaults.repetition_penalty),
-            ..defaults
-        };
-        let stops = match config.eos_token_id {
-            Some(OneOrMore::One(id)) => vec![id],
-            Some(OneOrMore::More(ids)) => ids,
-            None => Vec::new(),
-        };
+        let mut options = GenerateOptions { max_new_tokens: 256, ..GenerateOptions::default() };
+        options.repetition_penalty = config.repetition_penalty.unwrap_or(options.repetition_penalty);
+        options.do_sample = config.do_sample.unwrap_or(options.do_sample);
+        // A file that does not sample may have anything for what only that needs: a temperature of 0, for one.
+        let given = |value: Option<f64>| value.filter(|&value| options.do_sample || value > 0.0);
+        options.temperature = given(config.temperature).unwrap_or(options.temperature);
+        options.top_p = given(config.top_p).unwrap_or(options.top_p);
+        // There, 0 keeps all.
+        options.top_k = config.top_k.and_then(|top_k| usize::try_from(top_k).ok()).filter(|&top_k| top_k > 0);
+        let stops = token_ids(&config.eos_token_id);
         Ok(Chat { options, loaded: self, template, messages: Vec::new(), stops, cache: None, cached: Vec::new() })
     }
 }
@@ -228,7 +217,7 @@ impl Chat {
         &self.template
     }
 
-    /// How many tokens of the conversation need not be computed again.
+    /// How many tokens the cache holds: what a next reply has in common with them need not be computed again.
     pub fn cached_tokens(&self) -> usize {
         self.cached.len()
     }
@@ -267,20 +256,59 @@ const WIDTH: usize = 80;
 impl Lines {
     fn push(&mut self, text: &str) {
         self.line.push_str(text);
-        while let Some(end) = self.line.find('\n') {
-            println!("{}", &self.line[..end]);
-            self.line.drain(..=end);
+        while let Some(line) = self.next_line() {
+            println!("{line}");
         }
-        while let Some((too_far, _)) = self.line.char_indices().nth(WIDTH) {
-            let Some(end) = self.line[..too_far].rfind(' ').filter(|&end| end > 0) else { break };
-            println!("{}", &self.line[..end]);
-            self.line.drain(..=end);
-        }
+    }
+
+    /// The next whole line, if there is one.
+    fn next_line(&mut self) -> Option<String> {
+        let too_far = self.line.char_indices().nth(WIDTH).map(|(at, _)| at);
+        let (end, next) = match (self.line.find('\n'), too_far) {
+            (Some(end), too_far) if too_far.is_none_or(|too_far| end <= too_far) => (end, end + 1),
+            (_, too_far) => {
+                let too_far = too_far?;
+                // Where there is no space, as in Chinese, a line ends anywhere.
+                let space = self.line[..too_far].rfind(' ').filter(|&end| end > 0);
+                space.map_or((too_far, too_far), |space| (space, space + 1))
+            }
+        };
+        let line = self.line[..end].to_owned();
+        self.line.drain(..next);
+        Some(line)
     }
 
     fn end(&mut self) {
         if !self.line.is_empty() {
             println!("{}", std::mem::take(&mut self.line));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_at_spaces_at_newlines_or_anywhere() {
+        let lines = |pieces: &[&str]| {
+            let (mut lines, mut found) = (Lines::default(), Vec::new());
+            for piece in pieces {
+                lines.line.push_str(piece);
+                found.extend(std::iter::from_fn(|| lines.next_line()));
+            }
+            (found, lines.line)
+        };
+        let words = "word ".repeat(40);
+        let (found, rest) = lines(&[&words]);
+        assert!(found.iter().all(|line| line.len() <= WIDTH && !line.ends_with(' ')), "{found:?}");
+        assert_eq!(found.iter().map(|line| line.len() + 1).sum::<usize>() + rest.len(), words.len());
+        assert_eq!(lines(&["a\n", "\nb"]), (vec!["a".to_owned(), String::new()], "b".to_owned()));
+        let chinese = "\u{4f60}".repeat(2 * WIDTH + 5);
+        let (found, rest) = lines(&[&chinese]);
+        assert_eq!((found.len(), found[1].chars().count(), rest.chars().count()), (2, WIDTH, 5));
+        // Longer than a line, and then words.
+        let (found, _) = lines(&[&"x".repeat(WIDTH + 1), &" and".repeat(30)]);
+        assert!(found.len() == 2 && found.iter().all(|line| line.chars().count() <= WIDTH), "{found:?}");
     }
 }

@@ -39,6 +39,7 @@ pub struct ChatTemplate {
 }
 
 /// Steps that a template may take, and bytes that it may write: thousands of times what the longest conversation needs.
+/// (What it joins on the way, and writes nowhere, is not bounded.)
 const STEPS: u64 = 50_000_000;
 const LONGEST: usize = 64 << 20;
 
@@ -86,13 +87,38 @@ impl ChatTemplate {
             let cause = cause.detail().map_or_else(|| cause.to_string(), str::to_owned);
             Error::format(format!("the model's chat template: {cause}"))
         };
-        let template = environment.template_from_str(&self.source).map_err(cannot)?;
-        let known = context! { messages, add_generation_prompt };
+        let source = without_generation_marks(&self.source);
+        let template = environment.template_from_str(&source).map_err(cannot)?;
+        // Templates ask whether the last two are none.
+        let known = context! { messages, add_generation_prompt, tools => (), documents => () };
         let special = minijinja::Value::from_serialize(&self.special_tokens);
         let mut text = Limited(Vec::new());
         template.render_captured_to(context! { ..known, ..special }, &mut text).map_err(cannot)?;
         String::from_utf8(text.0).map_err(|_| Error::format("the model's chat template writes no text"))
     }
+}
+
+/// A template whose `{% generation %}` blocks, by which transformers marks what the assistant says, are blocks that are
+/// always written.
+fn without_generation_marks(source: &str) -> String {
+    let mut parts = source.split("{%");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (tag, rest) = part.split_once("%}").map_or((part, None), |(tag, rest)| (tag, Some(rest)));
+        let word = tag.trim_matches(|c: char| c == '-' || c == '+' || c.is_whitespace());
+        let other = match word {
+            "generation" => "if true",
+            "endgeneration" => "endif",
+            word => word,
+        };
+        text.push_str("{%");
+        text.push_str(&tag.replacen(word, other, usize::from(word != other)));
+        if let Some(rest) = rest {
+            text.push_str("%}");
+            text.push_str(rest);
+        }
+    }
+    text
 }
 
 /// The date that templates are told which ask for today's without asking whether they may.

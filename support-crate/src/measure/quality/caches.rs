@@ -65,22 +65,19 @@ pub fn compare_caches(
         return Err(Error::input(format!("sequences of {len} tokens have nothing to predict")));
     }
     for context in contexts {
-        let positions = context.len() * sequences.len();
+        let positions = context.end.min(len).saturating_sub(context.start.max(1)) * sequences.len();
         if context.start == 0 || context.end > len || positions < 2 {
             return Err(Error::input(format!(
-                "contexts of {} to {} tokens: {} sequences of {len} tokens have {} such positions",
+                "contexts of {} to {} tokens: sequences of {len} tokens, of which there are {}, have {positions} such \
+                 positions",
                 context.start,
                 context.end,
                 sequences.len(),
-                if context.start == 0 { 0 } else { positions }
             )));
         }
     }
     others.iter().try_for_each(|(other, _)| same_vocabulary(base, other))?;
-    let vocab_size = base.model.info().vocab_size;
-    if let Some(id) = sequences.iter().flatten().find(|&&id| id as usize >= vocab_size) {
-        return Err(Error::input(format!("token id {id} is beyond the vocabulary of {vocab_size}")));
-    }
+    sequences.iter().try_for_each(|ids| base.model.info().check_ids(ids))?;
     // Of each other, the positions of each sequence: the first is that of the prediction after one token.
     let mut found: Vec<Vec<Vec<Position>>> = others.iter().map(|_| Vec::new()).collect();
     for ids in sequences {

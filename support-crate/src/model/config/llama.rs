@@ -65,13 +65,18 @@ struct Keys {
     eos_token_id: Value,
 }
 
-pub(super) fn parse(architecture: Architecture, mut keys: Map<String, Value>) -> Result<DecoderConfig> {
+/// What a config says, with its family's defaults.
+fn keys_of(architecture: Architecture, mut keys: Map<String, Value>) -> Result<Keys> {
     add_defaults(architecture, &mut keys);
     // Some files have both names for the same number.
     if keys.contains_key("sliding_window_pattern") {
         keys.remove("_sliding_window_pattern");
     }
-    let keys: Keys = keys_as(architecture, keys)?;
+    keys_as(architecture, keys)
+}
+
+pub(super) fn parse(architecture: Architecture, keys: Map<String, Value>) -> Result<DecoderConfig> {
+    let keys = keys_of(architecture, keys)?;
     let is_gemma = [Architecture::Gemma2, Architecture::Gemma3Text].contains(&architecture);
     if keys.use_bidirectional_attention == Some(true) {
         return Err(Error::format("`use_bidirectional_attention` is true: each of its tokens sees those after it too")
@@ -243,9 +248,7 @@ pub(in crate::model) struct Rope {
 /// A config that cannot be read, or that lacks numbers for longer texts; angles of layers with a window that are scaled.
 pub(in crate::model) fn rope(config: &DecoderConfig, file: &ModelFile) -> Result<Rope> {
     let (architecture, of_file) = (config.architecture, || file.to_string());
-    let mut keys: Map<String, Value> = serde_json::from_slice(&file.read_config()?).context(of_file)?;
-    add_defaults(architecture, &mut keys);
-    let keys: Keys = keys_as(architecture, keys)?;
+    let keys = keys_of(architecture, serde_json::from_slice(&file.read_config()?).context(of_file)?)?;
     let [full, sliding] = keys.rope_parameters_of(architecture);
     let theta = full.theta(keys.rope_theta);
     let Positions::Rotary { rotations } = &config.positions else {

@@ -314,7 +314,7 @@ fn activation(name: &str) -> Result<Activation> {
 }
 
 /// A token id, or a list of them; anything else is ignored, as it ends no text.
-pub(in crate::model) fn token_ids(value: &Value) -> Vec<u32> {
+pub(crate) fn token_ids(value: &Value) -> Vec<u32> {
     let ids = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     ids.iter().filter_map(|id| u32::try_from(id.as_u64()?).ok()).collect()
 }

@@ -271,7 +271,10 @@ impl<'a, S: Store> Loader<'a, S> {
     fn table(&mut self, name: &str, shape: [usize; 2]) -> Result<S::Tensor> {
         match self.store.keep_blocks() {
             Some(keep) if self.weights.is_in_blocks(name, shape)? => {
-                let (rows, _) = self.weights.blocks(name, shape)?;
+                let (rows, check_finite) = self.weights.blocks(name, shape)?;
+                if check_finite {
+                    rows.check_finite().context(|| format!("tensor `{name}`"))?;
+                }
                 let (bytes, mapped) = rows.bytes();
                 self.counts.parameters += shape[0] * shape[1];
                 self.counts.mapped += mapped;

@@ -87,8 +87,9 @@ fn round(numbers: &mut [f32], nearest: impl Fn(f32) -> f32 + Sync) {
 /// Says where in the tensor the number that cannot be quantized is: `numbers` are rows of `k` from the row `first` on,
 /// whereas the parts that threads quantize count from their own beginning.
 fn place(numbers: &[f32], name: &str, (first, k): (usize, usize), error: Error) -> Error {
-    let unfit = |number: &f32| !number.is_finite() || number.abs() > f32::from(f16::MAX);
-    match numbers.iter().position(unfit) {
+    let beyond = |number: &f32| number.abs() > f32::from(f16::MAX);
+    let unfit = numbers.iter().position(|number| !number.is_finite());
+    match unfit.or_else(|| numbers.iter().position(beyond)) {
         Some(index) => {
             let (row, column, number) = (first + index / k, index % k, numbers[index]);
             Error::format(format!("tensor `{name}`: the weight of output {row} and input {column} is {number}")).hint(

@@ -13,7 +13,7 @@ use super::entry::{Entry, Numbers};
 use super::gguf_names::{Difference, difference, name_in_transformers};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::quant::restore_ggml;
+use crate::quant::{ggml_factors, restore_ggml};
 use crate::source::{DIVISORS, GgmlType, Gguf};
 
 /// Reads the list of tensors.
@@ -110,6 +110,25 @@ impl BlockRows {
             let len = self.row_bytes();
             bytes.forget(rows.start * len..rows.end * len);
         }
+    }
+
+    /// Reads all scales.
+    ///
+    /// # Errors
+    /// One is NaN or infinite.
+    pub fn check_finite(&self) -> Result<()> {
+        // Rows whose pages are resident at once.
+        const AT_ONCE: usize = 1024;
+        let blocks = |row| self.row(row).chunks_exact(self.kind.block_bytes());
+        for first in (0..self.shape[0]).step_by(AT_ONCE) {
+            let rows = first..self.shape[0].min(first + AT_ONCE);
+            let mut factors = rows.clone().flat_map(blocks).flat_map(|block| ggml_factors(self.kind, block));
+            if factors.any(|factor| !factor.is_finite()) {
+                return Err(Error::format("a scale of its blocks is NaN or infinite"));
+            }
+            self.forget(rows);
+        }
+        Ok(())
     }
 
     /// Bytes in all, and those of them that are read from a mapped file.

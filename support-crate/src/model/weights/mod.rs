@@ -240,7 +240,7 @@ impl UnreadTensor<'_> {
         if let Some(numbers) = self.mapped()? {
             return Ok(Buffer::Mapped(numbers));
         }
-        let mut numbers = vec![T::default(); self.shape.iter().product()];
+        let mut numbers = vec![T::default(); self.len()?];
         self.read_to(&mut numbers)?;
         Ok(Buffer::Owned(numbers))
     }
@@ -250,9 +250,15 @@ impl UnreadTensor<'_> {
         if let Some(numbers) = self.mapped()? {
             return Ok(Buffer::Mapped(numbers));
         }
-        let mut numbers = Pooled::zeroed(self.shape.iter().product())?;
+        let mut numbers = Pooled::zeroed(self.len()?)?;
         self.read_to(&mut numbers)?;
         Ok(Buffer::Pooled(numbers))
+    }
+
+    /// How many numbers the shape has.
+    fn len(&self) -> Result<usize> {
+        let len = self.shape.iter().try_fold(1_usize, |len, &size| len.checked_mul(size));
+        len.ok_or_else(|| Error::input(format!("tensor `{}`: no memory holds a shape of {:?}", self.name, self.shape)))
     }
 
     /// The numbers in place in the mapped file, if they are stored there in the wanted format.

@@ -212,6 +212,21 @@ fn what_llama_cpp_computes_otherwise_is_refused() {
     }
 }
 
+/// Files of Gemma 3 have the pattern of its windows by one name or by both.
+#[test]
+fn a_config_that_says_it_twice_is_saved() {
+    let copy = Copy::of(Path::new("tests/models/families/golden/gemma3-scaled"));
+    copy.change_config(|config| {
+        assert_eq!(config["sliding_window_pattern"], config["_sliding_window_pattern"]);
+        config["query_pre_attn_scalar"] = config["head_dim"].clone();
+        for key in ["rope_scaling", "rope_parameters"] {
+            config.as_object_mut().unwrap().remove(key);
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    copy.load().unwrap().save_gguf(folder.path().join("model.gguf"), GgufType::F32, None).unwrap();
+}
+
 fn llama3_scaling() -> Value {
     json!({
         "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,

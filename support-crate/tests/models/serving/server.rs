@@ -1,7 +1,7 @@
 //! Prefixes, the schedulers that are given, what is refused, texts that end, and real time.
 
 use quantlab::generate::{FinishReason, GenerateOptions};
-use quantlab::model::CacheFormat;
+use quantlab::model::{CacheFormat, Engine, LoadOptions, load_model};
 use quantlab::report::ServingTimeline;
 use quantlab::serve::{
     Phase, Plan, Request, Server, ServerOptions, ServingReport, View, first_come, poisson_arrivals, serve, simulate,
@@ -130,6 +130,13 @@ fn what_cannot_be_served_is_refused() {
     );
     assert!(serve(&loaded, &[(0.0, one())], &codes, first_come).is_ok());
 
+    // What an engine cannot do is said before the first step.
+    let candle = LoadOptions { engine: Some(Engine::Candle), ..LoadOptions::default() };
+    let candle = load_model(&["embedded"], &candle).unwrap();
+    let refusal = |options: ServerOptions| Server::new(&*candle.model, &options).err().unwrap().to_string();
+    assert!(refusal(ServerOptions { prefix_cache: true, ..fits() }).contains("candle has no prefix cache"));
+    assert!(refusal(ServerOptions { cache_format: Some(CacheFormat::Int8), ..fits() }).contains("int8"));
+
     let error = |arrivals: &[(f64, Request)], scheduler: fn(&View) -> Plan, cost: f64| {
         simulate(arrivals, &fits(), scheduler, |_| cost).unwrap_err().to_string()
     };
@@ -153,6 +160,29 @@ fn a_report_before_anything_is_done_has_no_figures() {
     let done = simulate(&[(0.0, request(vec![1; 4], 2))], &ServerOptions::default(), first_come, |_| 1.0).unwrap();
     assert_eq!(done.requests[0].id, 0);
     assert!(ServingTimeline::new("One").run("none", &report).run("one", &done).to_svg().unwrap().contains("none"));
+}
+
+/// One request is done at 2 s, and the other is not at 10 s.
+#[test]
+fn what_an_unfinished_server_does_after_the_last_request_is_no_part_of_its_time() {
+    let model = fake(10, 64, |_, _| only(1, 10));
+    let costs = std::cell::Cell::new(0);
+    let mut server = Server::with_cost(&model, &ServerOptions::default(), |_| {
+        costs.set(costs.get() + 1);
+        if costs.get() == 5 { f64::NAN } else { 1.0 }
+    })
+    .unwrap();
+    server.submit(request(vec![1; 2], 2)).unwrap();
+    server.submit(request(vec![1; 2], 20)).unwrap();
+    for step in 1..=10 {
+        // A cost that is no time changes nothing.
+        assert_eq!(server.step(&mut first_come).is_err(), step == 5);
+    }
+    let report = server.into_report();
+    assert_eq!((report.requests.len(), report.seconds(), report.busy()), (1, 2.0, 1.0));
+    assert_eq!(report.steps.last().map(|step| step.start_s), Some(8.0));
+    let free = simulate(&[(0.0, request(vec![1; 4], 2))], &ServerOptions::default(), first_come, |_| 0.0).unwrap();
+    assert_eq!((free.tokens_per_s(), free.busy(), free.mean_batch()), (0.0, 0.0, 1.0));
 }
 
 /// Counts down from the last token of the prompt to 0, then ends the text with 9.
