@@ -198,11 +198,16 @@ fn a_score_that_is_not_the_checks_earns_nothing() {
     // What would build another library under the course's name is not run, and costs no points.
     let library = "std::fs::create_dir_all(\"q/src\")?;\nstd::fs::write(\"q/Cargo.toml\", \"[package]\\nname = \\\"quantlab-course\\\"\\nversion = \\\"0.1.0\\\"\")?;";
     hand_in("builds", &[right, library, ":dep quantlab-course = { path = \"q\" }"]);
-    let done = lab(
-        &["grade", "--jobs=2", "--memory-limit=2500"],
-        &[("--lessons", &course), ("--output", &output), ("--", &work)],
-    );
-    let said = text(&done.stdout) + &text(&done.stderr);
+    fs::write(work.join("lee.ipynb.zip"), "").unwrap();
+    let grade = || {
+        let done = lab(
+            &["grade", "--jobs=2", "--memory-limit=2500"],
+            &[("--lessons", &course), ("--output", &output), ("--", &work)],
+        );
+        text(&done.stdout) + &text(&done.stderr)
+    };
+    let said = grade();
+    assert!(said.contains("nobody is graded for them: lee.ipynb.zip"), "{said}");
     let points = |name: &str| {
         let csv = fs::read_to_string(output.join("exercises.csv")).unwrap();
         let line =
@@ -220,6 +225,10 @@ fn a_score_that_is_not_the_checks_earns_nothing() {
     assert!(points("late").parse::<f64>().unwrap() <= 2.0, "{said}");
     assert!(said.contains("defines `check_resolve_dtype`") && said.contains("defines `quantlab_course`"), "{said}");
     assert!(said.contains("no exercise cell was touched: the answers stand in other cells"), "{said}");
+    // What has been recorded once is nobody's 0 points when the gradebook is lost.
+    fs::remove_file(output.join("gradebook.db")).unwrap();
+    let said = grade();
+    assert!(said.contains("the gradebook does not have it any more") && said.contains("could not be graded"), "{said}");
 }
 
 #[test]

@@ -17,11 +17,12 @@ mod solutions;
 mod submission;
 
 use std::collections::{HashMap, HashSet};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::checkout::Checkout;
@@ -153,6 +154,7 @@ fn grade_in(layer: Option<Layer>, lessons: &[Lesson], request: &Request) -> Resu
     let support_crate = Installed::read(&home)?.library_for(&home, &Checkout::find()?);
     let library = source_key(&support_crate)?;
     let Request { limits, again, checks_only, with_models, .. } = *request;
+    let _alone = alone_in(&output)?;
     let grader = Grader { home, output, limits, library, support_crate, layer, again, checks_only, with_models };
     grader.prepare(lessons.iter().filter(|l| found.iter().any(|s| s.lesson.as_ref() == Some(&l.name))))?;
     let work: Vec<Work> = with_what_to_do(&found, lesson_of);
@@ -185,6 +187,20 @@ fn grade_in(layer: Option<Layer>, lessons: &[Lesson], request: &Request) -> Resu
     }
     println!("In {}: {files}feedback/STUDENT/LESSON/LESSON.html", grader.output.display());
     Ok(rows)
+}
+
+/// Waits for others who write to the output folder, and keeps them from it as long as what is returned lives.
+fn alone_in(output: &Path) -> Result<File> {
+    fs::create_dir_all(output).with_context(|| format!("cannot create {}", output.display()))?;
+    let path = output.join("grading.lock");
+    let lock = File::options().create(true).append(true).open(&path);
+    let lock = lock.with_context(|| format!("cannot write to {}", output.display()))?;
+    if let Err(TryLockError::WouldBlock) = lock.try_lock() {
+        println!("Waiting for another `cargo lab grade`, which writes to {}", output.display());
+        lock.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+    }
+    // Without, where a file system has no locks.
+    Ok(lock)
 }
 
 /// A notebook, and what is to be done with it.
@@ -274,14 +290,22 @@ pub fn beside(folder: &Path, what: &str) -> PathBuf {
 /// Points by student, lesson and exercise, and whether they wait for a person.
 type Scores = HashMap<[String; 3], (f64, bool)>;
 
-fn row(submission: &Submission, lesson: Option<&Lesson>, outcome: Outcome, scores: &Scores) -> Row {
+fn row(submission: &Submission, lesson: Option<&Lesson>, mut outcome: Outcome, scores: &Scores) -> Row {
     let exercises = match lesson {
         Some(lesson) if outcome.status != SUPERSEDED => lesson.exercises(),
         _ => Vec::new(),
     };
-    let graded = !NOT_GRADED.contains(&outcome.status.as_str());
+    let key_of = |exercise: &Exercise| {
+        [submission.id.clone(), submission.lesson.clone().unwrap_or_default(), exercise.grade_id.clone()]
+    };
+    let is_graded = |outcome: &Outcome| !NOT_GRADED.contains(&outcome.status.as_str());
+    // It was recorded once, in a gradebook that is gone or older.
+    if is_graded(&outcome) && !exercises.is_empty() && !exercises.iter().any(|e| scores.contains_key(&key_of(e))) {
+        outcome = Outcome::of(GRADER_FAILED, "the gradebook does not have it any more; try: --again");
+    }
+    let graded = is_graded(&outcome);
     let score = |exercise: Exercise| {
-        let key = [submission.id.clone(), submission.lesson.clone().unwrap_or_default(), exercise.grade_id.clone()];
+        let key = key_of(&exercise);
         let (points, by_hand) = scores.get(&key).copied().filter(|_| graded).unwrap_or_default();
         let status = match outcome.unscored.get(&exercise.grade_id) {
             _ if !graded => outcome.status.clone(),

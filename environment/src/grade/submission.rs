@@ -16,6 +16,7 @@ use super::names;
 use crate::home::{remove_if_there, write_atomically};
 use crate::lessons::{Lesson, cells, grade_id, is_python};
 use crate::run::find_notebooks;
+use crate::ui::plain;
 
 /// A notebook that was handed in.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +56,12 @@ pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Subm
     );
     let mut files = Vec::new();
     find_notebooks(folder, &mut files);
+    let without = without_notebook(folder, &files);
+    if !without.is_empty() {
+        let some = &without[..without.len().min(5)];
+        let more = if some.len() < without.len() { " ..." } else { "" };
+        println!("Without a notebook (*.ipynb), so that nobody is graded for them: {}{more}", some.join(", "));
+    }
     let output = output.canonicalize().ok();
     files.retain(|file| output.as_ref().is_none_or(|out| !file.canonicalize().is_ok_and(|f| f.starts_with(out))));
     let names: Vec<&str> = lessons.iter().map(|l| l.name.as_str()).collect();
@@ -88,6 +95,16 @@ pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Subm
             .then(a.file.cmp(&b.file))
     });
     Ok(found)
+}
+
+/// What lies in the folder and has no notebook in it: an archive, a link, another spelling.
+fn without_notebook(folder: &Path, files: &[PathBuf]) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let without = entries.filter(|entry| !files.iter().any(|file| file.starts_with(entry.path())));
+    let names = without.map(|entry| plain(&entry.file_name().to_string_lossy()));
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+    names.sort();
+    names
 }
 
 impl Submission {

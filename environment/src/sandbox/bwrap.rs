@@ -81,11 +81,17 @@ pub fn command(plan: &Plan, inside: &Path, arguments: &[&str]) -> Result<Command
     Ok(command)
 }
 
-/// Shows these at the same places, read-only; a link stays a link.
+/// Shows these at the same places, read-only; a link stays a link, and what it leads to is shown, too.
 fn show(command: &mut Command, paths: &[PathBuf]) {
     for path in paths {
         match std::fs::read_link(path) {
-            Ok(target) => command.args([OsStr::new("--symlink"), target.as_os_str(), path.as_os_str()]),
+            Ok(target) => {
+                let end = path.canonicalize().ok().filter(|end| !paths.iter().any(|shown| end.starts_with(shown)));
+                if let Some(end) = end {
+                    command.args([OsStr::new("--ro-bind"), end.as_os_str(), end.as_os_str()]);
+                }
+                command.args([OsStr::new("--symlink"), target.as_os_str(), path.as_os_str()])
+            }
             Err(_) => command.args([OsStr::new("--ro-bind"), path.as_os_str(), path.as_os_str()]),
         };
     }
