@@ -121,6 +121,7 @@ impl Home {
         let may_write = unsafe { libc::access(path.as_ptr(), libc::W_OK) == 0 };
         !self.fixed && (may_write || !self.root.exists())
     }
+
     /// Where this user's kernels write: in the home, or, if that is somebody else's, in a cache folder of the user's
     /// own. In a sandbox, the one outside it.
     pub fn own_kernels(&self) -> PathBuf {

@@ -17,12 +17,11 @@ mod solutions;
 mod submission;
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::checkout::Checkout;
@@ -154,7 +153,9 @@ fn grade_in(layer: Option<Layer>, lessons: &[Lesson], request: &Request) -> Resu
     let support_crate = Installed::read(&home)?.library_for(&home, &Checkout::find()?);
     let library = source_key(&support_crate)?;
     let Request { limits, again, checks_only, with_models, .. } = *request;
-    let _alone = alone_in(&output)?;
+    // Two would take each other's results away. Where a file system has no locks, it goes without.
+    let waiting = || println!("Waiting for another `cargo lab grade`, which writes to {}", output.display());
+    let _alone = Home::at(&output).lock("grading.lock", waiting).ok();
     let grader = Grader { home, output, limits, library, support_crate, layer, again, checks_only, with_models };
     grader.prepare(lessons.iter().filter(|l| found.iter().any(|s| s.lesson.as_ref() == Some(&l.name))))?;
     let work: Vec<Work> = with_what_to_do(&found, lesson_of);
@@ -187,20 +188,6 @@ fn grade_in(layer: Option<Layer>, lessons: &[Lesson], request: &Request) -> Resu
     }
     println!("In {}: {files}feedback/STUDENT/LESSON/LESSON.html", grader.output.display());
     Ok(rows)
-}
-
-/// Waits for others who write to the output folder, and keeps them from it as long as what is returned lives.
-fn alone_in(output: &Path) -> Result<File> {
-    fs::create_dir_all(output).with_context(|| format!("cannot create {}", output.display()))?;
-    let path = output.join("grading.lock");
-    let lock = File::options().create(true).append(true).open(&path);
-    let lock = lock.with_context(|| format!("cannot write to {}", output.display()))?;
-    if let Err(TryLockError::WouldBlock) = lock.try_lock() {
-        println!("Waiting for another `cargo lab grade`, which writes to {}", output.display());
-        lock.lock().with_context(|| format!("cannot lock {}", path.display()))?;
-    }
-    // Without, where a file system has no locks.
-    Ok(lock)
 }
 
 /// A notebook, and what is to be done with it.

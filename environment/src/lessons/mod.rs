@@ -140,6 +140,7 @@ pub fn text_of(cell: &Value) -> String {
         other => other.as_str().unwrap_or_default().to_owned(),
     }
 }
+
 /// The files beside a lesson's notebooks; not what was made of its solution.
 pub fn companions(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -135,7 +135,12 @@ impl ServingReport {
     /// From the first arrival to the last token, in seconds; 0 if no request is done.
     pub fn seconds(&self) -> f64 {
         let first = self.requests.iter().map(|request| request.arrival_s).fold(f64::INFINITY, f64::min);
-        (self.requests.iter().map(ServedRequest::finish_s).fold(0.0, f64::max) - first).max(0.0)
+        (self.end_s() - first).max(0.0)
+    }
+
+    /// When the last token of a request that is done was known, in seconds since the server began.
+    fn end_s(&self) -> f64 {
+        self.requests.iter().map(ServedRequest::finish_s).fold(0.0, f64::max)
     }
 
     /// New tokens of all requests.
@@ -176,7 +181,7 @@ impl ServingReport {
     /// The share of the time, from the first arrival to the last token, in which a step ran: near 1, the server is
     /// full. 0 if no request is done.
     pub fn busy(&self) -> f64 {
-        let end = self.requests.iter().map(ServedRequest::finish_s).fold(0.0, f64::max);
+        let end = self.end_s();
         // Of a server that was not finished, the steps after the last token of a request that was are not counted.
         let within = |step: &ServedStep| (end.min(step.start_s + step.seconds) - step.start_s).max(0.0);
         share(self.steps.iter().map(within).sum(), self.seconds())
