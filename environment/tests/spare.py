@@ -23,6 +23,8 @@ from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import websocket_connect
 
 LONGEST_S = 100
+# evcxr sends what a cell prints from another thread than the cell's end, which can come first.
+LATE_OUTPUT_S = 3
 TOKEN = "for-this-test"
 
 
@@ -54,21 +56,25 @@ class Server:
         return (await self.ask("POST", "kernels", name="quantlab", path=notebook))["id"]
 
     async def execute(self, kernel, code):
-        """What the cell printed, by a connection of its own, as a notebook's is after a restart."""
+        """What the cell prints, if it does, by a connection of its own, as a notebook's is after a restart."""
         address = f"{self.url.replace('http', 'ws', 1)}api/kernels/{kernel}/channels?session_id={uuid.uuid4().hex}&token={TOKEN}"
         channel = await websocket_connect(address)
         request = {**Session().msg("execute_request", {"code": code, "silent": False}), "channel": "shell"}
         await channel.write_message(json.dumps(request, default=str))
-        said = ""
-        while True:
-            message = json.loads(await asyncio.wait_for(channel.read_message(), LONGEST_S))
+        said, ended = "", False
+        while not (ended and said):
+            try:
+                message = json.loads(await asyncio.wait_for(channel.read_message(), LATE_OUTPUT_S if ended else LONGEST_S))
+            except asyncio.TimeoutError:
+                assert ended, f"no end of {code}"
+                break
             if message["parent_header"].get("msg_id") != request["header"]["msg_id"]:
                 continue
             content = message["content"]
             said += content.get("text", "") + "\n".join(content.get("traceback", []))
-            if message["msg_type"] == "status" and content["execution_state"] == "idle":
-                channel.close()
-                return said
+            ended |= message["msg_type"] == "status" and content["execution_state"] == "idle"
+        channel.close()
+        return said
 
     def kernels(self):
         """The programs that it runs kernels by, and their folders."""
