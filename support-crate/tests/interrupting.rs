@@ -4,6 +4,7 @@ mod common;
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use common::tiny;
 use quantlab::error::{ErrorKind, Result};
@@ -13,10 +14,11 @@ use quantlab::measure::{
     Metrics, PerplexityOptions, TimingOptions, compare_quality, items, perplexity, repeat, score_items,
 };
 use quantlab::model::{
-    Device, Engine, Fold, ImportanceMatrix, LoadOptions, Loaded, calibrate, hessians, load_model,
+    CacheFormat, Device, Engine, Fold, ImportanceMatrix, LoadOptions, Loaded, calibrate, hessians, load_model,
     load_model_and_tokenizer, trace,
 };
 use quantlab::quant::{CalibrationMethod, GgufType, Granularity, QuantizationConfig};
+use quantlab::serve::{Request, Server, ServerOptions, first_come};
 
 const FLAG: &str = "QUANTLAB_INTERRUPT";
 
@@ -105,6 +107,34 @@ fn in_a_cell() {
             set(u8::from(tokens == 3));
         });
     assert_eq!((error.unwrap_err().kind(), tokens), (ErrorKind::Interrupted, 3));
+    set(0);
+    // A server goes on with the same tokens, wherever in a step it was interrupted.
+    let embedded = load_model(&["embedded"], &LoadOptions::default()).unwrap();
+    let served = |interruptions: u64| {
+        let cache_format = Some(CacheFormat::Int8);
+        let options = ServerOptions { cache_format, max_tokens_per_step: 130, ..ServerOptions::default() };
+        let mut server = Server::new(&*embedded.model, &options).unwrap();
+        let options = GenerateOptions { max_new_tokens: 20, stop_at_eos: false, ..GenerateOptions::default() };
+        let (first, second) = ((0..270).chain(0..150).collect(), (0..260).rev().collect());
+        [first, second].map(|prompt| server.submit(Request { prompt, options: options.clone() }).unwrap());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for moment in 0..interruptions {
+                    std::thread::sleep(Duration::from_micros(moment * 777 % 6_000));
+                    set(1);
+                    std::thread::sleep(Duration::from_micros(200));
+                    set(0);
+                }
+            });
+            while server.is_busy() {
+                if let Err(error) = server.step(&mut first_come) {
+                    assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+                }
+            }
+        });
+        server.into_report().requests.into_iter().map(|request| request.tokens).collect::<Vec<_>>()
+    };
+    assert_eq!(served(40), served(0));
     println!("all were interrupted");
 }
 

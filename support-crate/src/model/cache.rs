@@ -301,6 +301,8 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::causal_lm::Seal;
+    use crate::model::{CacheFormat, LoadOptions, LogitPositions, load_model};
 
     fn batch(mask: &[&[u8]]) -> TokenBatch {
         let mask: Vec<Vec<bool>> = mask.iter().map(|row| row.iter().map(|&bit| bit == 1).collect()).collect();
@@ -347,5 +349,30 @@ mod tests {
         let error = cache.check_room(&batch(&[&[1, 1, 1]])).unwrap_err();
         assert!(error.to_string().contains("3 tokens exceed the cache's capacity of 2"), "{error}");
         assert!(cache.check_room(&batch(&[&[1], &[1]])).is_err());
+    }
+
+    #[test]
+    fn tokens_that_a_lost_step_has_replaced_are_not_read() {
+        let model = load_model(&["embedded"], &LoadOptions::default()).unwrap().model;
+        let mut cache = model.new_cache_in(Some(CacheFormat::Int8), 1, 400).unwrap();
+        let ids: Vec<u32> = (0..300).map(|i| i % 270).collect();
+        let mut go_on = |ids: &[u32], cache: &mut KvCache, ends: bool| {
+            let tokens = TokenBatch::single(ids).unwrap();
+            if ends {
+                return model.forward(&tokens, Some(cache), LogitPositions::Last);
+            }
+            let layout = cache.layout_of(&tokens);
+            let step = layout.step(&tokens, LogitPositions::Last);
+            model.engine_model(Seal).compute(&step, Some(cache.storage_mut()))
+        };
+        go_on(&ids[..100], &mut cache, true).unwrap();
+        // As many as can be replaced.
+        let expected = go_on(&ids[100..140], &mut cache, false).unwrap();
+        go_on(&ids[100..300], &mut cache, false).unwrap();
+        let error = go_on(&ids[100..140], &mut cache, true).unwrap_err().to_string();
+        assert!(error.contains("sequence 0 has had 300 tokens") && error.contains("not after 100"), "{error}");
+        cache.reset();
+        go_on(&ids[..100], &mut cache, true).unwrap();
+        assert_eq!(go_on(&ids[100..140], &mut cache, true).unwrap(), expected);
     }
 }

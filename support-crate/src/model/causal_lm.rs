@@ -170,7 +170,8 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// A token id beyond the vocabulary; more tokens than the context or the cache has room for; logits of more last
-    /// positions than there are; a cache made for another batch size or another model.
+    /// positions than there are; a cache made for another batch size or another model; one in int8 or int4 of which an
+    /// interrupted step has replaced tokens that this one needs ([`reset`](KvCache::reset) it).
     fn forward(&self, tokens: &TokenBatch, cache: Option<&mut KvCache>, positions: LogitPositions) -> Result<Logits> {
         interrupt::check()?;
         let model = self.engine_model(Seal);
@@ -207,8 +208,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// No sequences; those of [`forward`](Self::forward), for any of them: then no cache has changed. (After an
-    /// interruption, `reset` caches in int8 or int4, whose last tokens may have been replaced.)
+    /// No sequences; those of [`forward`](Self::forward), for any of them: then no cache has changed.
     fn forward_together(&self, sequences: &mut [(&[u32], &mut KvCache)]) -> Result<Logits> {
         interrupt::check()?;
         let model = self.engine_model(Seal);

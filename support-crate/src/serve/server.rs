@@ -245,8 +245,8 @@ impl<'m> Server<'m> {
     ///
     /// # Errors
     /// A plan that breaks a rule (see [`Plan`]): a request that is not there or named twice, too many tokens, too many
-    /// requests, no room; then nothing has happened. What the model reports: no memory, logits that are NaN; drop the
-    /// server then.
+    /// requests, no room; then nothing has happened. An interruption: requests of this step wait again, as if they had been
+    /// preempted. What the model reports: no memory, logits that are NaN; drop the server then.
     pub fn step(&mut self, scheduler: &mut dyn FnMut(&View) -> Plan) -> Result<Vec<Event>> {
         Ok(self.advance(scheduler)?.unwrap_or_default())
     }
@@ -337,7 +337,13 @@ impl<'m> Server<'m> {
             let mut sequences: Vec<(&[u32], &mut KvCache)> = ids.zip(caches.iter_mut().flatten()).collect();
             let computed = model.forward_together(&mut sequences);
             for (part, cache) in work.parts.iter().zip(caches) {
-                requests[part.id].cache = cache;
+                let request = &mut requests[part.id];
+                request.cache = cache;
+                // What is in it is not known: an interrupted step has replaced some.
+                if computed.is_err() {
+                    request.stop();
+                    request.enter(Phase::Waiting, time.now());
+                }
             }
             logits = Some(computed?);
         }

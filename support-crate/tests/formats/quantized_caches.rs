@@ -162,7 +162,7 @@ fn a_cut_that_is_too_far_back_is_refused() {
     let ids = ids(400, 5);
     read(loaded, &mut cache, &ids[..300]);
     let error = loaded.model.truncate(&mut cache, 223).unwrap_err();
-    assert!(error.to_string().contains("a cache in int4 cannot be cut so far back"), "{error}");
+    assert!(error.to_string().contains("a cache in int4 cannot go so far back"), "{error}");
     assert!(error.to_string().contains("had 300 tokens, and can go on after 224"), "{error}");
     assert_eq!(cache.past_len(), 300);
     loaded.model.truncate(&mut cache, 224).unwrap();

@@ -231,15 +231,29 @@ impl KernelCache {
         }
     }
 
+    /// Makes sure that each sequence can go on with the tokens of a step. It has had more than are before them if a step
+    /// was interrupted.
+    ///
+    /// # Errors
+    /// As [`check_cut`](Self::check_cut).
+    pub fn check_step(&self, step: &Step<'_>) -> Result<()> {
+        let (past_len, keys) = (step.past_len, step.past_len + step.seq_len);
+        let is_token = |sequence, column| step.key_mask.is_none_or(|mask| mask[sequence * keys + past_len + column]);
+        self.check_cut((0..step.batch).map(|sequence| {
+            let first = (0..step.seq_len).find(|&column| is_token(sequence, column));
+            first.map_or(0, |column| step.position_ids[sequence * step.seq_len + column] as usize)
+        }))
+    }
+
     /// Makes sure that each sequence can go on after its first tokens, given their numbers.
     ///
     /// # Errors
     /// One of them is a code by now where the next token would want a float16.
-    pub fn check_cut(&self, tokens: &[usize]) -> Result<()> {
-        for (sequence, (&longest, &tokens)) in self.longest.iter().zip(tokens).enumerate() {
+    pub fn check_cut(&self, tokens: impl IntoIterator<Item = usize>) -> Result<()> {
+        for (sequence, (&longest, tokens)) in self.longest.iter().zip(tokens).enumerate() {
             if !QuantizedKv::can_go_on(longest, tokens) {
                 return Err(Error::input(format!(
-                    "a cache in {} cannot be cut so far back: sequence {sequence} has had {longest} tokens, and can go \
+                    "a cache in {} cannot go so far back: sequence {sequence} has had {longest} tokens, and can go \
                      on after {} of them at least, not after {tokens}",
                     self.format,
                     QuantizedKv::fewest_to_go_on(longest)

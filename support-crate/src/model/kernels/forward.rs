@@ -100,6 +100,7 @@ impl<'a> Pass<'a> {
 
     /// What the head reads: (M, C), or of the wanted positions only.
     fn hidden(&self, parts: &mut [Part<'_>]) -> Result<Scratch<f32>> {
+        parts.iter().try_for_each(|part| part.cache.check_step(part.step))?;
         let c = self.model.config.hidden_size;
         let mut x = self.embed(); // (M, C)
         self.trace(None, Operation::Embedding, &x);

@@ -171,7 +171,7 @@ impl EngineModel for Decoder<Kernels> {
     }
 
     fn check_cut(&self, storage: &mut CacheStorage, tokens: &[usize]) -> Result<()> {
-        storage.get_mut::<KernelCache>()?.check_cut(tokens)
+        storage.get_mut::<KernelCache>()?.check_cut(tokens.iter().copied())
     }
 
     fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], past_len: usize) -> Result<()> {
