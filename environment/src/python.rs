@@ -155,8 +155,9 @@ pub fn follow(command: &mut Command, mut on_event: impl FnMut(&Value)) -> Result
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start Python\n  try: cargo lab setup")?;
     let mut failure = None;
     if let Some(stdout) = child.stdout.take() {
-        for line in BufReader::new(stdout).lines() {
-            let line = line.context("the kernel's driver did not print UTF-8")?;
+        for line in BufReader::new(stdout).split(b'\n') {
+            let line = line.context("cannot read what the kernel's driver prints")?;
+            let line = String::from_utf8_lossy(&line);
             match serde_json::from_str::<Value>(&line) {
                 Ok(event) => {
                     on_event(&event);

@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use dask::{Dask, free_port};
+use dask::{Dask, scheduler, wait_for_workers};
 use home::home;
 use lab::{lab, text};
 use serde_json::json;
@@ -182,9 +182,7 @@ fn each_kind_of_processor_measures_everything_once_and_each_machine_one_at_a_tim
     let dir = tempfile::tempdir().unwrap();
     let home = home();
     assert!(Dask::run(&["--version"]).0.wait().unwrap().success());
-    let port = free_port();
-    let address = format!("tcp://127.0.0.1:{port}");
-    let _scheduler = Dask::run(&["scheduler", "--host=127.0.0.1", "--port", &port, "--no-dashboard"]);
+    let (_scheduler, address) = scheduler(dir.path());
     let worker = |name: &str, machine: &str, processor: &str| {
         let own = dir.path().join(name);
         fs::create_dir_all(own.join("bin")).unwrap();
@@ -211,9 +209,7 @@ fn each_kind_of_processor_measures_everything_once_and_each_machine_one_at_a_tim
     ];
     let settings = dir.path().join("few.toml");
     fs::write(&settings, "models = ['x', 'kills', 'fails', 'y', 'x']\ninference = ['--batch=1']").unwrap();
-    let all = "import sys; from distributed import Client; Client(sys.argv[1]).wait_for_workers(7, timeout=120)";
-    let here = Command::new(home.join("dask/python/bin/python")).args(["-c", all, &address]).status().unwrap();
-    assert!(here.success());
+    wait_for_workers(&home, &address, 7);
     let sweep = || {
         let done = lab(&["sweep", "--parquet", "--scheduler", &address], &[("--", &settings)]);
         (done.status.success(), text(&done.stdout) + &text(&done.stderr))

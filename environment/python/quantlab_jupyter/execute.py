@@ -24,12 +24,11 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from traitlets.config import Config
 
-from .kernel import ANSI, KERNEL, STARTUP_TIMEOUT_S, Client, Streams, error_text
+from .kernel import ANSI, KERNEL, LATE_OUTPUT_AT_MOST_S, STARTUP_TIMEOUT_S, Client, Streams, error_text
 from .outputs import Outputs, Room, failure
 from .processes import descendants, end_with_parent, lift, resident_mib
 
 MEMORY_POLL_S = 0.1
-LATE_OUTPUT_AT_MOST_S = 2
 # A kernel that sends more at once is cut off.
 MAX_MESSAGE_BYTES = 64 << 20
 # Told within a second; a busy machine may take longer to compile the cell that asks.

@@ -27,15 +27,17 @@ from jupyter_client.utils import ensure_async
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from .processes import descendants, end_with_parent, memory_mib
+from .processes import compute, descendants, end_with_parent, kernels, memory_mib
 
 KERNEL = "quantlab"
 # A kernel loads its dependency before it answers; after an edit of the support crate that is a build.
 STARTUP_TIMEOUT_S = 1200
 # A program that does not answer as a kernel by then is none.
 VERSION_TIMEOUT_S = 60
-# What evcxr prints on standard error travels on its own path and can arrive after the cell's "idle".
+# What a cell prints travels on its own path, and can arrive after the cell's "idle".
 LATE_OUTPUT_S = 0.06
+# On a busy machine, later: for so long as evcxr's threads run, which they do while they have something to send on.
+LATE_OUTPUT_AT_MOST_S = 2
 # Cells that write to standard error on purpose carry this tag.
 STDERR_TAG = "allow-stderr"
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -181,10 +183,15 @@ class Client(Streams, NotebookClient):
         return cell
 
     async def take_late_output(self, cell, cell_index):
+        end = time.monotonic() + LATE_OUTPUT_AT_MOST_S
         while True:
             try:
                 message = await ensure_async(self.kc.iopub_channel.get_msg(timeout=LATE_OUTPUT_S))
-            except (Empty, RuntimeError, AttributeError):
+            except Empty:
+                if time.monotonic() < end and compute(kernels()):
+                    continue
+                return
+            except (RuntimeError, AttributeError):
                 return
             if message["msg_type"] in ("stream", "display_data", "execute_result"):
                 self.process_message(message, cell, cell_index)

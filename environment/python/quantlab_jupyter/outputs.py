@@ -3,11 +3,10 @@
 import contextlib
 import os
 import signal
-from pathlib import Path
 
 from nbformat.v4 import new_output
 
-from .processes import descendants
+from .processes import descendants, kernels
 
 # What a cell prints beyond this is not kept, and a cell that has sent so many messages will not end by itself.
 MAX_OUTPUT_CHARS, MAX_MESSAGES = 200_000, 20_000
@@ -91,14 +90,6 @@ def failure(name, text):
 
 def end_below_kernel():
     """Ends the processes that the kernel has started."""
-    kernels = [pid for pid in descendants(os.getpid()) if name_of(pid) == "evcxr_jupyter"]
-    for pid in set().union(*(descendants(pid) for pid in kernels)):
+    for pid in set().union(*(descendants(pid) for pid in kernels())):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-
-def name_of(pid):
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:  # it has ended meanwhile
-        return ""

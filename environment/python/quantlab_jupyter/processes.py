@@ -1,6 +1,9 @@
 """Processes: which there are below one, what they may take and take, and that they end with who started them."""
 
+import contextlib
 import ctypes
+import glob
+import os
 import re
 import resource
 import signal
@@ -49,6 +52,27 @@ def descendants(root):
         new = [child for pid in new for child in children.get(pid, [])]
         family.update(new)
     return family
+
+
+def kernels():
+    """Process ids of the kernels that this process has started."""
+    return [pid for pid in descendants(os.getpid()) if name_of(pid) == "evcxr_jupyter"]
+
+
+def name_of(pid):
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:  # it has ended meanwhile
+        return ""
+
+
+def compute(pids):
+    """Whether a thread of one of these is computing."""
+    for stat in (stat for pid in pids for stat in glob.glob(f"/proc/{pid}/task/*/stat")):
+        with contextlib.suppress(OSError, IndexError):
+            if Path(stat).read_text().rpartition(")")[2].split()[0] == "R":
+                return True
+    return False
 
 
 def resident_mib(pid):

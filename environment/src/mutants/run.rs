@@ -144,7 +144,7 @@ mod tests {
             command.args(["-c", PROGRAM, "sh"]);
             Ok(command)
         };
-        let verdicts = run(&[5, 1], Duration::from_secs(2), program).unwrap();
+        let verdicts = run(&[5, 1], Duration::from_secs(10), program).unwrap();
         use Verdict::{Broke, Caught, Hung, Passed};
         assert_eq!(verdicts, [vec![Passed, Caught, Hung, Broke, Broke, Caught], vec![Passed, Caught]]);
     }

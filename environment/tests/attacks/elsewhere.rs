@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::class::{Class, MEAN, SQUARE, layers};
-use super::dask::{Dask, free_port};
+use super::dask::{Dask, scheduler, wait_for_workers};
 
 /// Kills the worker that it is graded by, if there is one.
 const KILLER: &str = r#"fn parent_of(process: u32) -> u32 {
@@ -26,22 +26,20 @@ kill_worker();"#;
 
 #[test]
 fn workers_grade_as_one_machine_does_and_one_notebook_kills_no_more_than_two() {
-    let port = free_port();
-    let address = format!("tcp://127.0.0.1:{port}");
     let dir = tempfile::tempdir().unwrap();
     let own = dir.path().to_str().unwrap();
-    let scheduler = ["scheduler", "--host=127.0.0.1", "--port", &port, "--no-dashboard"];
+    // Fetched first, if it is not there.
+    assert!(Dask::run(&["--version"]).0.wait().unwrap().success());
+    let (of_address, address) = scheduler(dir.path());
     let worker = ["worker", &address, "--nworkers=2", "--nthreads=1", "--no-dashboard", "--local-directory", own];
     // And one in whose set-up nothing can be graded; it is sent away.
     let home = crate::home::home();
     let mut lame = Command::new(home.join("dask/python/bin/dask"));
     lame.args(["worker", &address, "--nthreads=1", "--no-dashboard", "--local-directory", own]);
     let tasks = Path::new(env!("CARGO_MANIFEST_DIR")).join("dask");
-    // Fetched first, if it is not there.
-    assert!(Dask::run(&["--version"]).0.wait().unwrap().success());
-    let running = (Dask::run(&scheduler), Dask::run(&worker));
+    let running = (of_address, Dask::run(&worker));
     let lame = Dask(lame.env("QUANTLAB_HOME", own).env("PYTHONPATH", tasks).spawn().unwrap());
-    std::thread::sleep(Duration::from_secs(6));
+    wait_for_workers(&home, &address, 3);
     let layer = layers().first().map(String::as_str);
 
     let class = Class::new();
@@ -84,6 +82,8 @@ fn workers_grade_as_one_machine_does_and_one_notebook_kills_no_more_than_two() {
             std::thread::sleep(Duration::from_millis(100));
         }
         drop(running);
+        let port = address.rsplit(':').next().unwrap();
+        let scheduler = ["scheduler", "--host=127.0.0.1", "--port", port, "--no-dashboard"];
         let running = (Dask::run(&scheduler), Dask::run(&worker));
         (grades.join().unwrap(), running)
     });

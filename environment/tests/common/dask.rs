@@ -1,7 +1,8 @@
 //! Dask, as a person runs it.
 
-use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 /// A program of Dask's, which ends with the test.
 pub struct Dask(pub Child);
@@ -22,7 +23,26 @@ impl Drop for Dask {
     }
 }
 
-/// A port that is free now; while this is so, nobody else is given it.
-pub fn free_port() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+/// A scheduler on a port that it chose, and its address; `folder` is for the file in which it says so.
+pub fn scheduler(folder: &Path) -> (Dask, String) {
+    let file = folder.join("scheduler.json");
+    let options = ["scheduler", "--host=127.0.0.1", "--port=0", "--no-dashboard", "--scheduler-file"];
+    let dask = Dask::run(&[&options[..], &[file.to_str().unwrap()]].concat());
+    let end = Instant::now() + Duration::from_secs(120);
+    loop {
+        // Until all of it is written, it is no JSON.
+        let said = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
+        if let Some(address) = said.as_ref().and_then(|said| said["address"].as_str()) {
+            return (dask, address.to_owned());
+        }
+        assert!(Instant::now() < end, "the scheduler does not say where it is");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Waits until so many workers have come.
+pub fn wait_for_workers(home: &Path, address: &str, count: usize) {
+    let all = "import sys; from distributed import Client; Client(sys.argv[1]).wait_for_workers(int(sys.argv[2]), timeout=120)";
+    let mut here = Command::new(home.join("dask/python/bin/python"));
+    assert!(here.args(["-c", all, address, &count.to_string()]).status().unwrap().success());
 }
