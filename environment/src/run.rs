@@ -10,11 +10,11 @@ use serde_json::Value;
 use crate::checkout::Checkout;
 use crate::home::Home;
 use crate::jupyter::installed::SHARED_PROCESSORS;
-use crate::lessons::{claims, is_python};
+use crate::lessons::{claims, is_python, read_notebook};
 use crate::parallel::side_by_side;
 use crate::python;
 use crate::setup;
-use crate::ui::plain;
+use crate::ui::{plain, shortened};
 
 /// Where executed copies go.
 #[derive(Debug, Clone)]
@@ -108,10 +108,7 @@ fn all_whole(notebooks: &[PathBuf], endings: Vec<Ending>) -> Result<Vec<Ran>> {
 /// reason.
 fn check_notebook(path: &Path, checkout: &Checkout) -> Result<()> {
     if path.is_file() {
-        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let notebook = serde_json::from_slice(&text)
-            .with_context(|| format!("{} is not a notebook; is it complete?", path.display()))?;
-        if is_python(&notebook) {
+        if is_python(&read_notebook(path)?) {
             bail!("{} is a Python notebook, and the kernel here is Rust\n  try: jupyter execute {0}", path.display());
         }
         return Ok(());
@@ -209,7 +206,7 @@ fn run_one(
             "cell_end" => show(&format!(
                 "  cell {:>3} {seconds:>7.2} s  {}",
                 event["cell"].as_u64().unwrap_or_default(),
-                plain(&shorten(&first_line, 60))
+                plain(&shortened(&first_line, 60))
             )),
             "score" => {
                 let max = event["max"].as_f64().unwrap_or_default();
@@ -238,9 +235,7 @@ fn run_one(
         let points: f64 = scores.iter().filter_map(|score| score.points).sum();
         show(&format!("  checks: {points} of {} points", scores.iter().map(|score| score.max).sum::<f64>()));
     }
-    let executed = std::fs::read(target).with_context(|| format!("cannot read {}", target.display()))?;
-    let executed = serde_json::from_slice(&executed).with_context(|| format!("{} is damaged", target.display()))?;
-    claims::not_so(&executed).iter().for_each(|claim| show(&plain(&format!("  cell {claim}"))));
+    claims::not_so(&read_notebook(target)?).iter().for_each(|claim| show(&plain(&format!("  cell {claim}"))));
     show(&format!("  executed copy: {}", target.display()));
     Ok(Ending::Whole(Ran { scores, time: begin.elapsed() }))
 }
@@ -261,13 +256,6 @@ fn describe_failure(failure: &Value) -> String {
         ),
         None => format!("  FAILED: {kind}\n{}", indented.join("\n")),
     }
-}
-
-fn shorten(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width - 3).chain("...".chars()).collect()
 }
 
 #[cfg(test)]

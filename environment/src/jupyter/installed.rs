@@ -116,17 +116,7 @@ impl Installed {
     /// # Errors
     /// What another checkout has built there cannot be removed.
     pub fn cargo(&self, home: &Home, checkout: &Path, subcommand: impl AsRef<OsStr>) -> Result<Command> {
-        self.cargo_in(&home.target(), home, checkout, subcommand)
-    }
-
-    /// [`cargo`](Self::cargo) with a build folder of its own.
-    pub fn cargo_in(
-        &self,
-        target: &Path,
-        home: &Home,
-        checkout: &Path,
-        subcommand: impl AsRef<OsStr>,
-    ) -> Result<Command> {
+        let target = &home.target();
         if let Some(checkout) = Checkout::around(checkout) {
             claim(target, &checkout.support_crate())?;
         }

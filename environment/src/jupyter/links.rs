@@ -43,24 +43,14 @@ pub fn let_cargo_replace(target: &Path) {
     }
 }
 
-/// Makes a kernel's own folder `to` from the warm one.
-pub fn clone(from: &Path, to: &Path) -> io::Result<()> {
+/// Makes a kernel's own folder `to` from the warm one. `own` gives it what it may write to: [`link_or_copy`], or a `symlink`
+/// for a kernel that may only read what it shares, and has no name of its own for any of it.
+pub fn clone(from: &Path, to: &Path, own: fn(&Path, &Path) -> io::Result<()>) -> io::Result<()> {
     each(from, to, &|_| true, &|source, target, kind| {
         match kind {
             Kind::Folder | Kind::Library => symlink(source, target)?,
             Kind::Note => copy_keeping_time(source, target)?,
-            Kind::Own => link_or_copy(source, target)?,
-        }
-        Ok(true)
-    })
-}
-
-/// As [`clone`], for a kernel that may only read what it shares, and has no name of its own for any of it.
-pub fn clone_by_name(from: &Path, to: &Path) -> io::Result<()> {
-    each(from, to, &|_| true, &|source, target, kind| {
-        match kind {
-            Kind::Folder | Kind::Library | Kind::Own => symlink(source, target)?,
-            Kind::Note => copy_keeping_time(source, target)?,
+            Kind::Own => own(source, target)?,
         }
         Ok(true)
     })
@@ -272,7 +262,7 @@ mod tests {
             write(&built.join(file), "old");
         }
         gather(&built, &warm, &Current::of_messages(&format!("libcandle-{N}.rlib"))).unwrap();
-        clone(&warm, &live).unwrap();
+        clone(&warm, &live, link_or_copy).unwrap();
         assert!(!live.join("debug/deps/libctx.so").exists());
         let inode = |path: &Path| fs::metadata(path).unwrap().ino();
         assert_eq!(inode(&built.join(&library)), inode(&live.join(&library)));

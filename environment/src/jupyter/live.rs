@@ -47,7 +47,7 @@ pub fn empty(home: &Home) -> Result<Live> {
 /// Makes the build folder of a new kernel.
 pub fn clone_warm(home: &Home) -> Result<Live> {
     let Live { dir, lock } = empty(home)?;
-    links::clone(&home.warm().join("target"), &dir.join("target")).with_context(|| {
+    links::clone(&home.warm().join("target"), &dir.join("target"), links::link_or_copy).with_context(|| {
         format!(
             "cannot clone the warm kernel into {}\n  try: free some disk space, then `cargo lab setup`",
             dir.display()

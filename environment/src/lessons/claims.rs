@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::{Lesson, cells, choose, is, read_all, text_of};
+use super::{Lesson, cells, choose, code_cells, is, joined, read_all, text_of};
 use crate::checkout::Checkout;
 
 /// How a claim that does not hold begins where a cell shows it (`quantlab_course::Claims`).
@@ -123,7 +123,7 @@ fn shown(notebook: &Value, mark: &str, what: &str) -> Vec<String> {
 /// All that is claimed or printed, as words between spaces.
 fn held(notebook: &Value) -> String {
     let mut held = String::from(" ");
-    for cell in cells(notebook).iter().filter(|cell| cell["cell_type"] == "code") {
+    for cell in code_cells(notebook) {
         for text in claimed(&text_of(cell)).into_iter().chain([texts_shown(cell)]) {
             held.push_str(&words(&text).join(" "));
             held.push_str(" \n ");
@@ -157,10 +157,6 @@ fn claimed(code: &str) -> Vec<String> {
 
 /// What a cell printed or showed as text.
 fn texts_shown(cell: &Value) -> String {
-    let joined = |value: &Value| match value {
-        Value::Array(lines) => lines.iter().filter_map(Value::as_str).collect(),
-        other => other.as_str().unwrap_or_default().to_owned(),
-    };
     let outputs = cell["outputs"].as_array().map_or(&[][..], Vec::as_slice);
     outputs.iter().map(|output| joined(&output["text"]) + &joined(&output["data"]["text/plain"]) + "\n").collect()
 }

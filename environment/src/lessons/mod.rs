@@ -133,9 +133,14 @@ pub fn is(cell: &Value, flag: &str) -> bool {
     nbgrader(cell)[flag] == true
 }
 
-/// A cell's text, which notebooks keep as one string or as lines.
+/// A cell's text.
 pub fn text_of(cell: &Value) -> String {
-    match &cell["source"] {
+    joined(&cell["source"])
+}
+
+/// A text, which notebooks keep as one string or as lines.
+pub fn joined(text: &Value) -> String {
+    match text {
         Value::Array(lines) => lines.iter().filter_map(Value::as_str).collect(),
         other => other.as_str().unwrap_or_default().to_owned(),
     }

@@ -1,7 +1,6 @@
 //! Which mutants compile, and the program of these.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -65,21 +64,10 @@ pub fn build(subjects: &[Subject], source: &Path, cargo: impl Fn() -> Result<Com
 }
 
 fn compile(cargo: &mut Command, source: &Path) -> Result<Outcome> {
-    let mut child = cargo
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("cannot start cargo")?;
-    let stderr = child.stderr.take();
-    let said = std::thread::spawn(move || {
-        let mut text = String::new();
-        let read = stderr.map(|mut stderr| stderr.read_to_string(&mut text));
-        read.transpose().map(|_| text)
-    });
+    let done = cargo.stdin(Stdio::null()).output().context("cannot start cargo")?;
     let (mut faults, mut executable) = (Vec::new(), None);
-    for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufReader::lines) {
-        let Ok(message) = serde_json::from_str::<Value>(&line?) else { continue };
+    for line in done.stdout.split(|&byte| byte == b'\n') {
+        let Ok(message) = serde_json::from_slice::<Value>(line) else { continue };
         if message["reason"] == "compiler-artifact" && message["target"]["name"] == "mutants" {
             executable = message["executable"].as_str().map(PathBuf::from);
         } else if message["reason"] == "compiler-message" && message["message"]["level"] == "error" {
@@ -87,11 +75,9 @@ fn compile(cargo: &mut Command, source: &Path) -> Result<Outcome> {
             faults.push(Fault { lines: places(&message["message"], source), text });
         }
     }
-    let succeeded = child.wait()?.success();
-    let said = said.join().ok().transpose()?.unwrap_or_default();
-    match executable.filter(|_| succeeded) {
+    match executable.filter(|_| done.status.success()) {
         Some(executable) => Ok(Outcome::Built(executable)),
-        None => Ok(Outcome::Failed(faults, said)),
+        None => Ok(Outcome::Failed(faults, String::from_utf8_lossy(&done.stderr).into_owned())),
     }
 }
 

@@ -18,7 +18,7 @@ mod program;
 mod report;
 mod run;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -43,9 +43,6 @@ const MAX_TIME: Duration = Duration::from_secs(30);
 pub struct Request {
     /// Lessons, by name or the beginning of it [default: all]
     lessons: Vec<String>,
-    /// Build here instead of in the folder that tests and kernels share
-    #[arg(long, value_name = "DIR")]
-    target_dir: Option<PathBuf>,
 }
 
 /// Tries all mutants. The exit code says whether a mutant survived that is not on its lesson's list, or one on the
@@ -54,11 +51,7 @@ pub fn mutants(request: &Request) -> Result<ExitCode> {
     let checkout = Checkout::find()?;
     let home = Home::find()?;
     let installed = Installed::read(&home)?;
-    let target = match &request.target_dir {
-        Some(dir) => std::path::absolute(dir).with_context(|| format!("{} is not a usable path", dir.display()))?,
-        None => home.target(),
-    };
-    let scratch = target.join("mutants");
+    let scratch = home.target().join("mutants");
     let source = scratch.join("mutants.rs");
     let subjects = subjects(&lessons::read_all(&checkout.notebooks())?, &request.lessons)?;
     let read_allowed = |subject: &Subject| read_allowed(&checkout, &subject.lesson);
@@ -66,7 +59,7 @@ pub fn mutants(request: &Request) -> Result<ExitCode> {
     let made: usize = subjects.iter().flat_map(|subject| &subject.mutants).map(Vec::len).sum();
     eprintln!("{made} mutants; compiling ...");
     let built = build::build(&subjects, &source, || {
-        let mut cargo = installed.cargo_in(&target, &home, checkout.root(), "rustc")?;
+        let mut cargo = installed.cargo(&home, checkout.root(), "rustc")?;
         cargo.args(["--locked", "--package", "quantlab-course", "--test", "mutants", "--message-format", "json"]);
         cargo.args(["--", "--cfg", "mutants"]).env("QUANTLAB_MUTANTS", &source);
         Ok(cargo)

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -85,7 +86,8 @@ fn furnish(plan: &Plan, home: &Home) -> Result<()> {
     for name in ["home", "tmp"].map(|name| dir.join(name)).into_iter().chain([work(dir)]) {
         fs::create_dir_all(&name).with_context(|| format!("cannot create {}", name.display()))?;
     }
-    links::clone_by_name(&home.warm().join("target"), &dir.join("target")).context("cannot clone the warm kernel")?;
+    links::clone(&home.warm().join("target"), &dir.join("target"), |from, to| symlink(from, to))
+        .context("cannot clone the warm kernel")?;
     for file in plan.request.files.as_deref().map(companions).into_iter().flatten() {
         let to = work(dir).join(file.file_name().unwrap_or_default());
         fs::copy(&file, &to).with_context(|| format!("cannot copy {}", file.display()))?;

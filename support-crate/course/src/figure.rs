@@ -15,6 +15,11 @@ pub(super) struct Given<V> {
 /// One number that an answer gave.
 pub(super) type Figure = Given<f64>;
 
+/// Two numbers that are the same but for the rounding of a few operations.
+pub(super) fn is_close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * b.abs()
+}
+
 /// The first value that is wrong, and what to say about it, behind a colon: of the mistakes that give it the one that
 /// explains the most other values too, because two mistakes sometimes give the same. One that explains less than a
 /// third of the wrong values is a coincidence.

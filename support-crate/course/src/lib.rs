@@ -26,6 +26,7 @@ mod evidence;
 mod failures;
 mod figure;
 mod formats;
+mod layer;
 pub mod lesson_0;
 pub mod lesson_1;
 pub mod lesson_2;

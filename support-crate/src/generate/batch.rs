@@ -167,8 +167,8 @@ fn forward(
     model.forward(&padded(&inputs, padding_side)?, cache, LogitPositions::Last)
 }
 
-/// One batch of sequences of any lengths.
-fn padded(sequences: &[&[u32]], side: PaddingSide) -> Result<TokenBatch> {
+/// One batch of sequences of any lengths. The mask hides padding, so any token will do.
+pub(crate) fn padded(sequences: &[&[u32]], side: PaddingSide) -> Result<TokenBatch> {
     let longest = sequences.iter().map(|ids| ids.len()).max().unwrap_or(0);
     let rows = |ids: &&[u32]| {
         let tokens = ids.iter().map(|&id| (id, true));

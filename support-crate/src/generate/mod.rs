@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::model::Loaded;
 
+pub(crate) use batch::padded;
 pub use batch::{FinishReason, GeneratedTokens, generate_tokens};
 pub use chat::{Chat, ChatTemplate, Message};
 pub use options::{GenerateOptions, PaddingSide};

@@ -4,6 +4,7 @@ use quantlab_kernels::{thread_scope, threads_granted};
 
 use super::windows::{Cut, Window, batches};
 use crate::error::{Error, Result};
+use crate::generate::{PaddingSide, padded};
 use crate::model::{Loaded, ModelInfo, TokenBatch};
 use crate::progress::Progress;
 
@@ -76,7 +77,8 @@ pub(super) fn score_in_batches<T>(
     let (scored, threads_granted) = threads_granted(|| {
         batches(windows, batch_size, smallest(models, max_tokens)).into_iter().try_for_each(|members| {
             let batch: Vec<&Window<'_>> = members.iter().map(|&index| &windows[index]).collect();
-            results.extend(members.iter().copied().zip(score(&padded(&batch)?, &batch)?));
+            let ids: Vec<&[u32]> = batch.iter().map(|window| window.ids).collect();
+            results.extend(members.iter().copied().zip(score(&padded(&ids, PaddingSide::Right)?, &batch)?));
             progress.advance(batch.iter().map(|window| window.scored().len()).sum());
             Ok::<_, Error>(())
         })
@@ -121,19 +123,4 @@ pub(super) fn each_target<T: Send + Clone + Default>(
 fn max_tokens(info: &ModelInfo) -> usize {
     let logit_bytes: usize = if info.device.is_cpu() { 24 << 20 } else { 256 << 20 };
     logit_bytes / (info.vocab_size * size_of::<f32>()).max(1)
-}
-
-/// The windows as one batch, padded on the right.
-fn padded(windows: &[&Window<'_>]) -> Result<TokenBatch> {
-    let longest = windows.iter().map(|window| window.ids.len()).max().unwrap_or(0);
-    let row = |window: &&Window<'_>| {
-        let mut ids = window.ids.to_vec();
-        // The mask hides it, so any token will do.
-        ids.resize(longest, 0);
-        ids
-    };
-    let mask = |window: &&Window<'_>| (0..longest).map(|t| t < window.ids.len()).collect();
-    let rows: Vec<Vec<u32>> = windows.iter().map(row).collect();
-    let masks: Vec<Vec<bool>> = windows.iter().map(mask).collect();
-    TokenBatch::new(&rows)?.with_attention_mask(&masks)
 }

@@ -46,10 +46,7 @@ impl Loaded {
     /// config.json cannot express; zero points that are no whole numbers (HQQ).
     pub fn save_pretrained(&self, folder: impl AsRef<Path>) -> Result<()> {
         let folder = folder.as_ref();
-        let files = self.files.as_ref().ok_or_else(|| {
-            Error::input("the model has no config.json to save: model and tokenizer were opened separately")
-                .hint("load it with `load_model`")
-        })?;
+        let files = self.files_to_save()?;
         let config = self.config_json(&files.config)?;
         let others = files.others.iter().map(|(name, _)| *name);
         // A folder becomes a checkpoint when its config is there.
@@ -67,6 +64,15 @@ impl Loaded {
         });
         let _ = fs::remove_dir_all(&incomplete);
         saved.context(|| format!("saving to {}", folder.display()))
+    }
+
+    /// # Errors
+    /// The model was put together by [`Loaded::new`].
+    pub(super) fn files_to_save(&self) -> Result<&ModelFiles> {
+        self.files.as_ref().ok_or_else(|| {
+            Error::input("the model has no config.json to save: model and tokenizer were opened separately")
+                .hint("load it with `load_model`")
+        })
     }
 
     fn write_files(&self, files: &ModelFiles, config: &[u8], folder: &Path) -> Result<()> {

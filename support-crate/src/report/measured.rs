@@ -11,6 +11,7 @@ use crate::measure::{
 };
 use crate::model::Loaded;
 use crate::quant::{Calibration, CalibrationMethod, Granularity, LayerCalibration};
+use crate::serve::ServingReport;
 
 macro_rules! shown_as_tables {
     ($($shown:ty),*) => {$(
@@ -32,7 +33,8 @@ shown_as_tables!(
     DecodeLimit,
     QualityComparison,
     ItemScores,
-    ItemComparison
+    ItemComparison,
+    ServingReport
 );
 
 impl From<Statistics> for Estimate {

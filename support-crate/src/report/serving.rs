@@ -51,9 +51,4 @@ impl ServingReport {
             self.computed_tokens(),
         )
     }
-
-    /// Shows the table as a notebook cell's value.
-    pub fn evcxr_display(&self) {
-        self.table().evcxr_display();
-    }
 }

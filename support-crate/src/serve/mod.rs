@@ -16,6 +16,7 @@ mod scheduler;
 mod server;
 mod time;
 
+use quantlab_kernels::QuantizedKv;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -66,7 +67,7 @@ impl Default for ServerOptions {
 }
 
 /// The most tokens at once whose keys and values can still be copied out of a quantized cache in whole blocks.
-const MOST_QUANTIZED: usize = 64;
+const MOST_QUANTIZED: usize = QuantizedKv::MOST;
 
 impl ServerOptions {
     /// # Errors

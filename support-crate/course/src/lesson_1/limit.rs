@@ -7,7 +7,7 @@ use rand::Rng;
 use super::PrecisionRun;
 use crate::cases::random;
 use crate::failures::{must_fail, taken_for_success};
-use crate::figure::{Figure, all_right, mean};
+use crate::figure::{Figure, all_right, is_close, mean};
 use crate::{Complaint, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
@@ -116,10 +116,6 @@ fn figures(
         })
     };
     answers.iter().map(one).collect()
-}
-
-fn is_close(a: f64, b: f64) -> bool {
-    (a - b).abs() <= 1e-9 * b.abs()
 }
 
 fn passes_errors_on(yours: &Yours<'_>, row: &PrecisionRun) -> Verdict {

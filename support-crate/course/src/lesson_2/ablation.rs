@@ -4,12 +4,11 @@ use quantlab::error::Result;
 use quantlab::measure::Clock;
 use quantlab::model::Loaded;
 
-use super::expected::{COSTS, rates_fit, tokens_of};
+use super::expected::{COSTS, fails_where_runs_do, rates_fit, tokens_of};
 use super::report::runs_of;
 use super::{AblationRun, SETTINGS};
 use crate::cases::LONG_PROMPT;
 use crate::evidence::{Evidence, Source};
-use crate::failures::{must_fail, passes_failures_on, taken_for_success};
 use crate::probe::Machine;
 use crate::{Complaint, Point, Score, Verdict, ask};
 
@@ -175,21 +174,9 @@ impl Call {
 }
 
 fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
-    let returned = |rows: &[AblationRun]| format!("{} rows", rows.len());
     // Every few calls, so that each setting and each round is met.
     let calls = (0..trial.evidence.calls).step_by(3).chain([trial.evidence.calls.saturating_sub(1)]);
-    passes_failures_on(
-        COSTS,
-        calls,
-        |machine| trial.call.on(machine, yours),
-        |rows| taken_for_success("the model failed in one of the runs", true, &returned(&rows)),
-    )?;
-    // An answer that makes another number of runs than asked for is told so elsewhere.
-    if trial.evidence.repeated(trial.call.repeats).is_err() {
-        return Ok(());
-    }
     let none = Call { prompts: trial.call.prompts, new_tokens: trial.call.new_tokens, repeats: 0 };
-    must_fail(none.on(&Machine::new(COSTS), yours), |rows| {
-        taken_for_success("no runs were asked for, so there is nothing to report", false, &returned(&rows))
-    })
+    let repeated = trial.evidence.repeated(trial.call.repeats).is_ok();
+    fails_where_runs_do(calls, |machine| trial.call.on(machine, yours), repeated, |machine| none.on(machine, yours))
 }

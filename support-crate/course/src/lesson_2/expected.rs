@@ -2,6 +2,7 @@
 
 use quantlab::measure::Metrics;
 
+use crate::failures::{must_fail, passes_failures_on, taken_for_success};
 use crate::probe::{Costs, Machine};
 use crate::{Complaint, Verdict};
 
@@ -31,6 +32,25 @@ pub(super) fn same(a: f64, b: f64) -> bool {
 /// Two numbers that are the same, or one of which was rounded to three digits.
 pub(super) fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 5.1e-3 * b.abs()
+}
+
+/// An answer returns the error of each of some `calls` of a model, and one for no runs: which is only asked for if it
+/// makes as many runs as it was told to. (Where it does not, that is said elsewhere.)
+pub(super) fn fails_where_runs_do<R>(
+    calls: impl Iterator<Item = usize>,
+    answer: impl Fn(&Machine) -> Result<Vec<R>, Complaint>,
+    repeated: bool,
+    without_runs: impl Fn(&Machine) -> Result<Vec<R>, Complaint>,
+) -> Verdict {
+    let returned = |rows: &[R]| format!("{} rows", rows.len());
+    let of_model = |rows: Vec<R>| taken_for_success("the model failed in one of the runs", true, &returned(&rows));
+    passes_failures_on(COSTS, calls, answer, of_model)?;
+    if !repeated {
+        return Ok(());
+    }
+    must_fail(without_runs(&Machine::new(COSTS)), |rows| {
+        taken_for_success("no runs were asked for, so there is nothing to report", false, &returned(&rows))
+    })
 }
 
 /// The rates of a run fit its time and its tokens.

@@ -1,12 +1,13 @@
 //! One layer's weights: how they are distributed, and how often codes stand for them.
 
-use quantlab::error::{Error, Result};
-use quantlab::model::{Architecture, Loaded, Weights};
+use quantlab::error::Result;
+use quantlab::model::Loaded;
 use quantlab::quant::{E2M1, FourBit, FourBitOptions, INT4, Int8Rows, Quantized4Bit, round_to_codebook};
 use quantlab::report::{BarPlot, LinePlot, RugPlot, Table};
 
 use crate::attempt;
 use crate::figure::largest_magnitude;
+use crate::layer;
 
 /// The weights of one layer.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,15 +33,8 @@ pub type Blocks = Vec<(Vec<u8>, f32)>;
 /// # Errors
 /// A model without such a layer, or whose files cannot be read.
 pub fn sample_layer(loaded: &Loaded) -> Result<SampleLayer> {
-    let is_sample = |name: &str| name.contains(".mlp.");
-    let layer = loaded.model.tensors().iter().find(|tensor| is_sample(&tensor.name) && tensor.shape.len() == 2);
-    let layer = layer.ok_or_else(|| Error::input(format!("{} has no layer called mlp", loaded.model_id)))?;
-    let files = loaded.files.as_ref().ok_or_else(|| Error::input("the model was not loaded from files"))?;
-    // GPT-2's files have inputs before outputs.
-    let is_transposed = loaded.model.info().architecture == Architecture::Gpt2;
-    let shape = (layer.shape[0], layer.shape[1]);
-    let weights = Weights::open(&files.weights, true)?.matrix(&layer.name, shape, is_transposed)?;
-    Ok(SampleLayer { model_id: loaded.model_id.clone(), name: layer.name.clone(), shape: layer.shape.clone(), weights })
+    let (name, [rows, columns], weights) = layer::matrix(loaded, ".mlp.")?;
+    Ok(SampleLayer { model_id: loaded.model_id.clone(), name, shape: vec![rows, columns], weights })
 }
 
 /// How weights are distributed once each is divided by the largest magnitude in its block: the middle of each of `bins` equal

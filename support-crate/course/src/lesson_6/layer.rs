@@ -1,10 +1,11 @@
 //! One layer, with what goes into it.
 
 use quantlab::error::{Error, Result};
-use quantlab::model::{Architecture, Loaded, Operation, Weights, trace};
+use quantlab::model::{Loaded, Operation, trace};
 use quantlab::quant::{AffineInt4, Fit, GptqOptions, Hessian};
 
 use super::{Grid, inverse_factor};
+use crate::layer;
 
 /// Tokens whose outputs are compared.
 const COMPARED: usize = 128;
@@ -134,15 +135,7 @@ impl CalibratedLayer {
     /// A model that cannot be traced, or has no such layer.
     pub fn of(loaded: &Loaded, calibration: &[&str], others: &[&str]) -> Result<Self> {
         let block = loaded.model.info().n_layer / 2;
-        let tensors = loaded.model.tensors();
-        let is_it = |name: &str| name.contains(&format!(".{block}.mlp."));
-        let layer = tensors.iter().find(|tensor| is_it(&tensor.name) && tensor.shape.len() == 2);
-        let layer = layer.ok_or_else(|| Error::input(format!("{} has no layer called mlp", loaded.model_id)))?;
-        let files = loaded.files.as_ref().ok_or_else(|| Error::input("the model was not loaded from files"))?;
-        let (rows, columns) = (layer.shape[0], layer.shape[1]);
-        // GPT-2's files have inputs before outputs.
-        let is_transposed = loaded.model.info().architecture == Architecture::Gpt2;
-        let weights = Weights::open(&files.weights, true)?.matrix(&layer.name, (rows, columns), is_transposed)?;
+        let (name, [_, columns], weights) = layer::matrix(loaded, &format!(".{block}.mlp."))?;
         let read = |texts: &[&str]| -> Result<Vec<f32>> {
             let mut inputs = Vec::new();
             for text in texts {
@@ -152,7 +145,7 @@ impl CalibratedLayer {
             }
             Ok(inputs)
         };
-        let read = Self::new(layer.name.clone(), columns, weights, read(calibration)?, read(others)?)?;
+        let read = Self::new(name, columns, weights, read(calibration)?, read(others)?)?;
         Ok(Self { texts: [calibration.len(), others.len()], ..read })
     }
 

@@ -1,7 +1,7 @@
 //! `work` and `least_seconds`: what a product asks of a machine.
 
 use crate::cases::{random, size};
-use crate::figure::{Figure, all_right};
+use crate::figure::{Figure, all_right, is_close};
 use crate::{Complaint, Score, ask};
 
 /// What some work takes of arithmetic and of memory.
@@ -123,8 +123,4 @@ pub fn check_least_seconds(yours: fn(&Work, f64, f64) -> f64) -> Score {
     Score::new("least_seconds", LEAST_HINTS)
         .point("where memory takes longer", verdict(true))
         .point("where arithmetic takes longer", verdict(false))
-}
-
-fn is_close(a: f64, b: f64) -> bool {
-    (a - b).abs() <= 1e-9 * b.abs()
 }

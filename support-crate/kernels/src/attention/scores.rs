@@ -64,7 +64,7 @@ impl<S: Simd, W: Stored<S, f32>> Kernel<S> for KeyScores<'_, W> {
         }
         if !tokens.is_multiple_of(KEY_PANEL) {
             for m in 0..count {
-                // SAFETY: as above; the last panel has some keys.
+                // SAFETY: there is such a query; the last panel has some keys, and rows of scores room for all of it.
                 unsafe { self.part_of_a_panel(simd, m) };
             }
         }

@@ -18,7 +18,7 @@ use super::input_blocks::{BLOCK, Form, InputBlock, RoundedBlocks, TOGETHER};
 use super::packed4bit::AHEAD;
 use super::{Product, Weights};
 use crate::scratch::Scratch;
-use crate::simd::{Kernel, MASKS_AFTER, PanelDots, Simd, in_register};
+use crate::simd::{Kernel, MASKS_AFTER, PanelDots, Simd, in_register, widen};
 use crate::sizes;
 use crate::strided::Block;
 
@@ -75,7 +75,7 @@ impl Scales<'_> {
         let len = out.len();
         match self {
             Self::Float32(scales) => out.copy_from_slice(&scales[panel * len..][..len]),
-            Self::Float16(scales) => widen_f16(simd, &scales[panel * len..][..len], out),
+            Self::Float16(scales) => widen(simd, &scales[panel * len..][..len], out),
             Self::Nested(steps, of_256) => {
                 let together = SUPER_GROUP / group * PANEL;
                 let of_panel = len / together * PANEL;
@@ -83,7 +83,7 @@ impl Scales<'_> {
                 let of_256 = of_256[panel * of_panel..][..of_panel].chunks_exact(PANEL);
                 for ((out, steps), of_256) in out.chunks_exact_mut(together).zip(steps).zip(of_256) {
                     let mut factors = [0.0; PANEL];
-                    widen_f16(simd, of_256, &mut factors);
+                    widen(simd, of_256, &mut factors);
                     for (out, steps) in out.chunks_exact_mut(PANEL).zip(steps.chunks_exact(PANEL)) {
                         for at in (0..PANEL).step_by(S::LANES) {
                             // SAFETY: all three have 16 numbers, which are whole vectors.
@@ -97,17 +97,6 @@ impl Scales<'_> {
                 }
             }
         }
-    }
-}
-
-/// Both are whole panels.
-#[inline(always)]
-fn widen_f16<S: Simd>(simd: S, numbers: &[f16], out: &mut [f32]) {
-    const { assert!(PANEL.is_multiple_of(S::LANES)) };
-    assert!(numbers.len() == out.len() && out.len().is_multiple_of(PANEL));
-    for at in (0..out.len()).step_by(S::LANES) {
-        // SAFETY: both slices have a whole vector from `at` on, as was asserted.
-        unsafe { simd.store(simd.load_f16(numbers.as_ptr().add(at)), out.as_mut_ptr().add(at)) }
     }
 }
 

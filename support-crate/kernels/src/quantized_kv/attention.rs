@@ -3,8 +3,6 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use half::f16;
-
 use super::codes::{Code, Eight, Four, Packing};
 use super::mean::Coded;
 use super::{GROUP, Head, KvBits, QuantizedKv, Run, Sizes};
@@ -15,7 +13,7 @@ use crate::elementwise::soft_cap_of;
 use crate::isa::Isa;
 use crate::matmul::{Gemm, Operands};
 use crate::scratch::Scratch;
-use crate::simd::{Dispatch, Kernel, Simd};
+use crate::simd::{Dispatch, Kernel, Simd, widen};
 use crate::sizes;
 use crate::softmax::masked_exp;
 use crate::strided::{Block, Divided};
@@ -293,18 +291,5 @@ fn scores_of_codes<S: Simd, P: Packing<S>>(
     if const { P::ROWS < GROUP } {
         let out = &mut scores[first + P::ROWS..];
         simd.dispatch(KeyScores { q, q_stride, count, d, keys: P::Second::of(bytes), tokens, start, out, stride });
-    }
-}
-
-/// float16 as float32.
-#[inline(always)]
-pub fn widen<S: Simd>(simd: S, from: &[f16], to: &mut [f32]) {
-    let whole = from.len() - from.len() % S::LANES;
-    for (from, to) in from[..whole].chunks_exact(S::LANES).zip(to[..whole].chunks_exact_mut(S::LANES)) {
-        // SAFETY: both have a vector.
-        unsafe { simd.store(simd.load_f16(from.as_ptr()), to.as_mut_ptr()) };
-    }
-    for (from, to) in from[whole..].iter().zip(&mut to[whole..]) {
-        *to = from.to_f32();
     }
 }

@@ -3,12 +3,12 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::attention::{recent_parts, widen};
+use super::attention::recent_parts;
 use super::codes::{Code, Packing};
 use super::{GROUP, Head, Sizes};
 use crate::attention::mean::{Sums, Values, load};
 use crate::matmul::Stored;
-use crate::simd::Simd;
+use crate::simd::{Simd, widen};
 
 /// Values of a head: groups of codes, then recent tokens.
 pub struct Coded<'a, P> {
@@ -24,7 +24,8 @@ pub struct Coded<'a, P> {
 /// Parts of 32 channels that some columns are in, at most.
 const PARTS: usize = 3;
 
-/// Adds the values of some tokens of a group, whose codes are rows of bytes from `codes` on, `d` apart; `count` numbers of each.
+/// Adds the values of some tokens of a group, whose codes are rows of bytes from `codes` on, `d` apart; `count` numbers of
+/// each.
 ///
 /// # Safety
 /// As [`Sums::add`] and [`load`], of each of the tokens.

@@ -278,6 +278,20 @@ pub fn in_register<T>(address: *const T) -> *const T {
     address
 }
 
+/// Writes float16 as float32.
+#[inline(always)]
+pub fn widen<S: Simd>(simd: S, from: &[f16], to: &mut [f32]) {
+    assert_eq!(from.len(), to.len(), "float16 and float32");
+    let (mut vectors, mut room) = (from.chunks_exact(S::LANES), to.chunks_exact_mut(S::LANES));
+    for (from, to) in vectors.by_ref().zip(room.by_ref()) {
+        // SAFETY: both have a vector.
+        unsafe { simd.store(simd.load_f16(from.as_ptr()), to.as_mut_ptr()) };
+    }
+    for (from, to) in vectors.remainder().iter().zip(room.into_remainder()) {
+        *to = from.to_f32();
+    }
+}
+
 /// A table of trait functions that are one expression each, mostly of intrinsics.
 ///
 /// It is used inside an `impl Simd`, whose `self` proves that the instructions are there; the functions that are marked

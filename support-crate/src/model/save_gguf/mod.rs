@@ -103,10 +103,7 @@ impl Loaded {
                 .hint("use another name, or remove the file first"));
         }
         let family = family(self.model.info().architecture)?;
-        let files = self.files.as_ref().ok_or_else(|| {
-            Error::input("the model has no config.json to save: model and tokenizer were opened separately")
-                .hint("load it with `load_model`")
-        })?;
+        let files = self.files_to_save()?;
         let config = DecoderConfig::read(&files.config)?;
         let Metadata { values, divisors } = metadata::of(&self.model_id, files, (family, &config), kind)?;
         let tensors = self.model.engine_model(Seal).plain_tensors()?;

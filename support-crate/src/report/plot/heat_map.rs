@@ -7,7 +7,7 @@ use super::drawing::chart::{Chart, chart_methods, check_value};
 use super::drawing::scene::{Key, Mark, Scene};
 use super::drawing::style::{PALETTE, WHITE, mixed};
 use crate::error::{Error, Result};
-use crate::report::number::significant;
+use crate::report::number::{labelled, significant};
 use crate::report::{Number, Table};
 
 /// The most cells side by side; more columns are drawn several to a cell.
@@ -103,11 +103,8 @@ impl HeatMap {
         let x = Axis { ticks: whole_ticks(columns), ..Axis::bare(0.0, columns as f64) };
         let height = (ROW.0 * rows as f64).min(290.0).max(ROW.1 * rows as f64);
         let mut scene = Scene { grid: (false, false), height, ..Scene::new(x, Axis::categories(&names)) };
-        let named = |name: &str, unit: &str| {
-            if unit.is_empty() { name.to_owned() } else { format!("{name} ({unit})") }
-        };
-        scene.x_label = named(&self.chart.x.name, &self.chart.x.unit);
-        scene.y_label = named(&self.chart.y.name, &self.chart.y.unit);
+        scene.x_label = labelled(&self.chart.x.name, &self.chart.x.unit);
+        scene.y_label = labelled(&self.chart.y.name, &self.chart.y.unit);
         if together > 1 {
             scene.band = format!("each cell is the largest of {together} neighbours");
         }

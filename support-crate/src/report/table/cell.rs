@@ -47,7 +47,7 @@ impl Cell {
         if estimate.has_interval() { Cell::Estimate(estimate) } else { Cell::Number(estimate.value) }
     }
 
-    fn kind(&self) -> Option<Kind> {
+    pub(super) fn kind(&self) -> Option<Kind> {
         match self {
             Cell::Missing => None,
             Cell::Text(_) => Some(Kind::Text),

@@ -126,7 +126,9 @@ impl Table {
             for (index, cell) in cells.into_iter().enumerate() {
                 let column = &mut table.columns[index];
                 column.cells.push(cell);
-                if common_kind(&column.cells).is_none() {
+                // All that are there are of one kind, that of the first that has one.
+                let first = column.cells.iter().find(|cell| cell.kind().is_some());
+                if common_kind(first.into_iter().chain(column.cells.last())).is_none() {
                     let name = column.name.clone();
                     return Err(table.mixed(&name));
                 }
