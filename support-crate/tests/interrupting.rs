@@ -115,8 +115,9 @@ fn in_a_cell() {
         let options = ServerOptions { cache_format, max_tokens_per_step: 130, ..ServerOptions::default() };
         let mut server = Server::new(&*embedded.model, &options).unwrap();
         let options = GenerateOptions { max_new_tokens: 20, stop_at_eos: false, ..GenerateOptions::default() };
-        let (first, second) = ((0..270).chain(0..150).collect(), (0..260).rev().collect());
-        [first, second].map(|prompt| server.submit(Request { prompt, options: options.clone() }).unwrap());
+        for prompt in [(0..270).chain(0..150).collect(), (0..260).rev().collect()] {
+            server.submit(Request { prompt, options: options.clone() }).unwrap();
+        }
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for moment in 0..interruptions {

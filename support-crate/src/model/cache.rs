@@ -356,7 +356,7 @@ mod tests {
         let model = load_model(&["embedded"], &LoadOptions::default()).unwrap().model;
         let mut cache = model.new_cache_in(Some(CacheFormat::Int8), 1, 400).unwrap();
         let ids: Vec<u32> = (0..300).map(|i| i % 270).collect();
-        let mut go_on = |ids: &[u32], cache: &mut KvCache, ends: bool| {
+        let go_on = |ids: &[u32], cache: &mut KvCache, ends: bool| {
             let tokens = TokenBatch::single(ids).unwrap();
             if ends {
                 return model.forward(&tokens, Some(cache), LogitPositions::Last);
