@@ -111,6 +111,7 @@ try:
 
     # A build has no variables to lose.
     build_and_interrupt()
+    time.sleep(3)
     execute('println!("{}", twice(kept));', "82")
 
     forever = 'println!("busy"); loop { std::thread::sleep(std::time::Duration::from_millis(20)); }'
