@@ -30,6 +30,11 @@ pub fn are_named(manifest: &str) -> bool {
     manifest.lines().any(|line| CRATES.iter().any(|(name, _)| is_named(line, name)))
 }
 
+/// Whether a package of this name is one of them, or a part of the library.
+pub fn belongs(name: &str) -> bool {
+    are_called(name) || name == "quantlab-kernels"
+}
+
 /// Whether it is one of these names.
 pub fn are_called(name: &str) -> bool {
     CRATES.iter().any(|(known, _)| *known == name)

@@ -38,7 +38,8 @@ pub fn source_key(support_crate: &Path) -> Result<String> {
     Ok(format!("{:x}", hash.finalize()))
 }
 
-fn list(path: &Path, entries: &mut Vec<String>) -> Result<()> {
+/// Adds the files in a folder, or the file, with their sizes and times.
+pub fn list(path: &Path, entries: &mut Vec<String>) -> Result<()> {
     let Ok(meta) = fs::metadata(path) else { return Ok(()) };
     if meta.is_dir() {
         for entry in fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))? {

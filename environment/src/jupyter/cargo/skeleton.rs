@@ -2,7 +2,8 @@
 //!
 //! To infer a type, rust-analyzer parses all that it is shown, and expands all macros: 25 MB of source, most of it the
 //! bodies of functions, which it never looks into. So it is shown a copy of each package without them. A package whose
-//! sources may change, one in a folder of somebody's, is shown as it is.
+//! sources may change, one in a folder of somebody's, is shown as it is; but library and course, of which a kernel keeps
+//! what it started with, are not.
 
 use std::fs;
 use std::io;
@@ -14,6 +15,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::home::{Home, remove_if_there};
+use crate::jupyter::crates;
+use crate::jupyter::sources::list;
 
 /// What replaces a body. It fits every type.
 const NO_BODY: &str = "{loop{}}";
@@ -24,17 +27,19 @@ const LIBRARY: &str = "lib/rustlib/src/rust/library";
 /// The standard library's packages whose types cells name. (One more, hashbrown, comes from the registry.)
 const LIBRARY_PACKAGES: [&str; 4] = ["alloc", "core", "proc_macro", "std"];
 
-/// Puts skeletons in the place of the packages that come from a registry. In a home that cannot be written to, what has
-/// none yet stays as it is.
+/// Puts skeletons in the place of library and course and of the packages that come from a registry. In a home that cannot
+/// be written to, what has none yet stays as it is.
 pub fn show_instead(metadata: &mut Value) {
     let Ok(home) = Home::find() else { return };
     for package in metadata["packages"].as_array_mut().into_iter().flatten() {
-        if package["source"].is_null() {
+        let is_ours = package["source"].is_null();
+        if is_ours && !package["name"].as_str().is_some_and(crates::belongs) {
             continue;
         }
         let Some(manifest) = package["manifest_path"].as_str().map(PathBuf::from) else { continue };
         let Some(root) = manifest.parent() else { continue };
-        let Ok(skeleton) = of_package(root, &home.skeletons()) else { continue };
+        let key = if is_ours { key_of_sources(root) } else { key(root) };
+        let Ok(skeleton) = key.and_then(|key| of_package(root, &key, &home.skeletons())) else { continue };
         let moved = |path: &Value| {
             let inside = Path::new(path.as_str()?).strip_prefix(root).ok()?;
             Some(Value::from(skeleton.join(inside).to_string_lossy()))
@@ -46,6 +51,11 @@ pub fn show_instead(metadata: &mut Value) {
         }
         if let Some(path) = moved(&package["manifest_path"]) {
             package["manifest_path"] = path;
+        }
+        // Of what may change, rust-analyzer looks at the tests, too, and it looks again after each cell.
+        if is_ours {
+            package["source"] = "skeleton".into();
+            forget_others(&skeleton);
         }
     }
 }
@@ -68,21 +78,40 @@ pub fn of_library(sysroot: &Path, skeletons: &Path) -> io::Result<PathBuf> {
 }
 
 /// The skeleton of the package in `root`; it is made if it is not there.
-fn of_package(root: &Path, skeletons: &Path) -> io::Result<PathBuf> {
+fn of_package(root: &Path, key: &str, skeletons: &Path) -> io::Result<PathBuf> {
     let name = root.file_name().unwrap_or_default().to_string_lossy();
-    let place = skeletons.join(format!("{name}-{}", key(root)?));
+    let place = skeletons.join(format!("{name}-{key}"));
     make(skeletons, &place, |side| copy(root, side))?;
     Ok(place)
 }
 
 /// Raised when the rules for what is left out change: skeletons are kept, for running kernels, when this program is
 /// updated.
-const RULES: u32 = 1;
+const RULES: u32 = 2;
 
 /// A key that changes when a toolchain is updated in place.
 fn key(root: &Path) -> io::Result<String> {
     let modified = fs::metadata(root.join("Cargo.toml"))?.modified()?;
     Ok(format!("{:x}", Sha256::digest(format!("{RULES} {} {modified:?}", root.display())))[..16].to_owned())
+}
+
+/// A key that changes when a file in a folder of somebody's does.
+fn key_of_sources(root: &Path) -> io::Result<String> {
+    let mut entries = vec![RULES.to_string()];
+    ["Cargo.toml", "src"].iter().try_for_each(|part| list(&root.join(part), &mut entries)).map_err(io::Error::other)?;
+    entries.sort();
+    Ok(format!("{:x}", Sha256::digest(entries.join("\n")))[..16].to_owned())
+}
+
+/// Removes the skeletons of other states of a package, which no kernel reads again.
+fn forget_others(skeleton: &Path) {
+    let package = |path: &Path| Some(path.file_name()?.to_str()?.rsplit_once('-')?.0.to_owned());
+    let all = skeleton.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+    for other in all.map(|entry| entry.path()) {
+        if other != skeleton && package(&other) == package(skeleton) {
+            let _ = remove_if_there(&other);
+        }
+    }
 }
 
 /// Makes a folder that is either whole or not there.
@@ -105,7 +134,9 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         let (name, source, target) = (entry.file_name(), entry.path(), to.join(entry.file_name()));
         let name = name.to_string_lossy();
         if entry.file_type()?.is_dir() {
-            if !["tests", "benches", "examples", "target", ".git"].contains(&&*name) {
+            let is_shown = !["tests", "benches", "examples", "target", ".git"].contains(&&*name);
+            // Not another package, either.
+            if is_shown && !source.join("Cargo.toml").exists() {
                 copy(&source, &target)?;
             }
         } else if name.ends_with(".rs") {
@@ -195,10 +226,36 @@ mod tests {
         fs::create_dir_all(root.join("tests")).unwrap();
         fs::write(root.join("Cargo.toml"), "[package]").unwrap();
         fs::write(root.join("src/lib.rs"), "pub fn a() -> u8 { 1 }").unwrap();
-        let place = of_package(&root, &dir.path().join("skeletons")).unwrap();
+        let place = of_package(&root, &key(&root).unwrap(), &dir.path().join("skeletons")).unwrap();
         assert_eq!(fs::read_to_string(place.join("src/lib.rs")).unwrap(), "pub fn a() -> u8 {loop{}}");
         assert!(place.join("Cargo.toml").exists() && !place.join("tests").exists());
-        assert_eq!(of_package(&root, &dir.path().join("skeletons")).unwrap(), place);
+        assert_eq!(of_package(&root, &key(&root).unwrap(), &dir.path().join("skeletons")).unwrap(), place);
         assert_eq!(fs::read_dir(dir.path().join("skeletons")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn the_library_is_shown_as_it_is_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, skeletons) = (dir.path().join("support-crate"), dir.path().join("skeletons"));
+        let write = |file: &str, text: &str| crate::home::write_atomically(&root.join(file), text.as_bytes()).unwrap();
+        let shown = || {
+            let place = of_package(&root, &key_of_sources(&root).unwrap(), &skeletons).unwrap();
+            forget_others(&place);
+            place
+        };
+        write("Cargo.toml", "[package]");
+        write("src/lib.rs", "pub fn a() -> u8 { 1 }");
+        write("course/Cargo.toml", "[package]");
+        write("course/src/lib.rs", "pub fn b() {}");
+        let before = shown();
+        assert!(!before.join("course").exists(), "that is another package");
+        write("course/src/lib.rs", "pub fn b() -> u8 { 1 }");
+        assert_eq!(shown(), before);
+        write("src/more/deep.rs", "pub fn c() { 1 + 1; }");
+        let after = shown();
+        assert_eq!(fs::read_to_string(after.join("src/more/deep.rs")).unwrap(), "pub fn c() {loop{}}");
+        assert!(after != before && !before.exists());
+        fs::create_dir_all(skeletons.join("support-crate-1.0.0-0123456789abcdef")).unwrap();
+        assert_eq!((shown(), fs::read_dir(&skeletons).unwrap().count()), (after, 2), "a package of another name stays");
     }
 }
