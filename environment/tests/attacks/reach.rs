@@ -95,6 +95,8 @@ attempt("read the teacher's environment", environments > 0);
 fn is_first(e: &fs::DirEntry) -> bool { fs::read_to_string(e.path().join("cmdline")).is_ok_and(|c| !c.contains("bwrap\0") && c.ends_with("\0sandboxed\0")) }
 fn opens(e: fs::DirEntry) -> bool { fs::read_dir(e.path().join("fd")).is_ok_and(|d| d.flatten().any(|f| fs::read_link(f.path()).is_ok())) }
 attempt("files of the sandbox's first process", fs::read_dir("/proc")?.flatten().filter(is_first).any(opens));
+fn is_other(e: &fs::DirEntry) -> bool { e.file_name().to_string_lossy().parse::<u32>().is_ok_and(|pid| pid != std::process::id()) }
+attempt("memory of the process that the key goes through", fs::read_dir("/proc")?.flatten().filter(is_other).any(|e| fs::File::open(e.path().join("mem")).is_ok()));
 fn listens(socket: i32) -> bool { let (mut is, mut len) = (0, 4); unsafe { getsockopt(socket, 1, 30, &mut is, &mut len) == 0 && is == 1 } }
 attempt("answer the driver on the sockets at which it connects", (0..1024).any(listens));
 fn is_log(e: &fs::DirEntry) -> bool {

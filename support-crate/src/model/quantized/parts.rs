@@ -1,7 +1,6 @@
 //! Weights to codes and scales, in parts.
 
 use std::ops::Range;
-use std::sync::Mutex;
 
 use half::{bf16, f16};
 use quantlab_kernels::thread_scope;
@@ -102,17 +101,15 @@ fn place(numbers: &[f32], name: &str, (first, k): (usize, usize), error: Error) 
 
 /// Runs `run` on every part, shared among the threads; the first error in order is returned.
 fn for_each<P: Send>(parts: impl Iterator<Item = P>, run: impl Fn(P) -> Result<()> + Sync) -> Result<()> {
-    let parts: Vec<Mutex<Option<P>>> = parts.map(|part| Mutex::new(Some(part))).collect();
-    let mut results: Vec<Result<()>> = parts.iter().map(|_| Ok(())).collect();
-    thread_scope().split_mut(&mut results, 1, PART, &|first, results| {
-        for (index, result) in (first..).zip(results) {
-            // Each part is taken once; the lock only proves that to rustc.
-            if let Some(part) = parts[index].lock().ok().and_then(|mut part| part.take()) {
+    let mut parts: Vec<(Option<P>, Result<()>)> = parts.map(|part| (Some(part), Ok(()))).collect();
+    thread_scope().split_mut(&mut parts, 1, PART, &|_, parts| {
+        for (part, result) in parts {
+            if let Some(part) = part.take() {
                 *result = run(part);
             }
         }
     });
-    results.into_iter().collect()
+    parts.into_iter().map(|(_, result)| result).collect()
 }
 
 #[cfg(test)]
