@@ -109,7 +109,7 @@ fn for_each<P: Send>(parts: impl Iterator<Item = P>, run: impl Fn(P) -> Result<(
             }
         }
     });
-    parts.into_iter().map(|(_, result)| result).collect()
+    parts.into_iter().try_for_each(|(_, result)| result)
 }
 
 #[cfg(test)]
