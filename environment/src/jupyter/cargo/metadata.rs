@@ -107,7 +107,8 @@ pub fn answer(question: &Question, args: &[OsString]) -> Result<ExitCode> {
         Question::Cells(dir) => (Kept::of_cells(dir, args), Some(dir.join("Cargo.lock"))),
         Question::StandardLibrary(manifest) => (Kept::of_library(manifest, args), None),
     };
-    if let Some(answer) = kept.as_ref().and_then(Kept::recall::<Answer>) {
+    let recalled = kept.as_ref().and_then(Kept::recall::<Answer>);
+    if let Some(answer) = recalled.filter(|answer| names_what_is_there(&answer.metadata)) {
         if let (Some(file), Some(lock)) = (lock, answer.lock) {
             write_atomically(&file, lock.as_bytes())?;
         }
@@ -149,6 +150,13 @@ pub fn answer(question: &Question, args: &[OsString]) -> Result<ExitCode> {
         kept.remember(&Answer { metadata, notes, lock: lock.and_then(|file| fs::read_to_string(file).ok()) });
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the sources of all packages are where an answer says: a skeleton may have made way for another.
+fn names_what_is_there(metadata: &Value) -> bool {
+    let mut manifests =
+        metadata["packages"].as_array().into_iter().flatten().filter_map(|p| p["manifest_path"].as_str());
+    manifests.all(|manifest| Path::new(manifest).exists())
 }
 
 /// Keeps the cells' crate and, of its dependencies and the support crate's, those that a cell may name.
@@ -273,6 +281,15 @@ mod tests {
         assert_eq!(ask(&["metadata", "--manifest-path", "/elsewhere/Cargo.toml"]), None);
         // Not in the cells' folder.
         assert_eq!(ask(&["metadata"]), None);
+    }
+
+    #[test]
+    fn an_answer_about_sources_that_are_gone_is_none() {
+        let there = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        assert!(names_what_is_there(&json!({"packages": [{"manifest_path": there}]})));
+        assert!(!names_what_is_there(
+            &json!({"packages": [{"manifest_path": there}, {"manifest_path": "/nowhere/Cargo.toml"}]})
+        ));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use serde_json::Value;
@@ -55,7 +56,7 @@ pub fn show_instead(metadata: &mut Value) {
         // Of what may change, rust-analyzer looks at the tests, too, and it looks again after each cell.
         if is_ours {
             package["source"] = "skeleton".into();
-            forget_others(&skeleton);
+            forget_others(&skeleton, LONGEST_START);
         }
     }
 }
@@ -97,19 +98,29 @@ fn key(root: &Path) -> io::Result<String> {
 
 /// A key that changes when a file in a folder of somebody's does.
 fn key_of_sources(root: &Path) -> io::Result<String> {
-    let mut entries = vec![RULES.to_string()];
+    let mut entries = Vec::new();
     ["Cargo.toml", "src"].iter().try_for_each(|part| list(&root.join(part), &mut entries)).map_err(io::Error::other)?;
+    // What an editor keeps beside a source is not copied.
+    entries.retain(|entry| entry.contains(".rs ") || entry.contains("Cargo.toml "));
     entries.sort();
-    Ok(format!("{:x}", Sha256::digest(entries.join("\n")))[..16].to_owned())
+    Ok(format!("{:x}", Sha256::digest(format!("{RULES} {}", entries.join("\n"))))[..16].to_owned())
 }
 
-/// Removes the skeletons of other states of a package, which no kernel reads again.
-fn forget_others(skeleton: &Path) {
+/// A kernel that was told of a skeleton has read it by then.
+const LONGEST_START: Duration = Duration::from_secs(3600);
+
+/// Removes the skeletons of other states of a package, but not one that a kernel may be about to read.
+fn forget_others(skeleton: &Path, age: Duration) {
     let package = |path: &Path| Some(path.file_name()?.to_str()?.rsplit_once('-')?.0.to_owned());
+    let is_old = |path: &Path| {
+        fs::metadata(path).and_then(|meta| meta.modified()).is_ok_and(|at| at.elapsed().is_ok_and(|is| is >= age))
+    };
     let all = skeleton.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
-    for other in all.map(|entry| entry.path()) {
-        if other != skeleton && package(&other) == package(skeleton) {
-            let _ = remove_if_there(&other);
+    for other in all.map(|entry| entry.path()).filter(|path| path != skeleton && is_old(path)) {
+        if package(&other) == package(skeleton) {
+            // At once, or half of it would be taken for all.
+            let gone = skeleton.with_file_name(format!(".gone-{}", std::process::id()));
+            let _ = fs::rename(&other, &gone).is_ok() && remove_if_there(&gone).is_ok();
         }
     }
 }
@@ -240,7 +251,7 @@ mod tests {
         let write = |file: &str, text: &str| crate::home::write_atomically(&root.join(file), text.as_bytes()).unwrap();
         let shown = || {
             let place = of_package(&root, &key_of_sources(&root).unwrap(), &skeletons).unwrap();
-            forget_others(&place);
+            forget_others(&place, Duration::ZERO);
             place
         };
         write("Cargo.toml", "[package]");
@@ -250,6 +261,7 @@ mod tests {
         let before = shown();
         assert!(!before.join("course").exists(), "that is another package");
         write("course/src/lib.rs", "pub fn b() -> u8 { 1 }");
+        write("src/.lib.rs.swp", "of an editor");
         assert_eq!(shown(), before);
         write("src/more/deep.rs", "pub fn c() { 1 + 1; }");
         let after = shown();
