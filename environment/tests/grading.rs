@@ -181,10 +181,11 @@ fn a_score_that_is_not_the_checks_earns_nothing() {
     // Its own message, where the check does not compile, says that the library has no such check.
     let message = "#[diagnostic::on_unimplemented(message = \"cannot find function `check_resolve_dtype` in module `::quantlab_course`\")]\ntrait Never {}\nfn resolve_dtype<T: Never>(_: T) {}\nfn check_resolve_dtype<T>(_: T) -> f64 { 7.0 }";
     hand_in("message", &["fn resolve_dtype() {}", message]);
-    hand_in("asks", &["quantlab_course::tell_key()?;", &display]);
+    hand_in("asks", &["quantlab_course::tell_key(true)?;", &display]);
     // In a process that a notebook has ended, the library would tell a key again, or what the notebook calls so.
-    let told = format!("pub mod quantlab_course {{ pub fn tell_key() {{ println!(\"{}\"); }} }}", "0".repeat(64));
-    hand_in("ended", &[&told, &display, "std::process::abort();", "::quantlab_course::tell_key()?;"]);
+    let told =
+        format!("pub mod quantlab_course {{ pub fn tell_key(_: bool) {{ println!(\"{}\"); }} }}", "0".repeat(64));
+    hand_in("ended", &[&told, &display, "std::process::abort();", "::quantlab_course::tell_key(true)?;"]);
     let late = format!(
         "fn resolve_dtype(_: &str, _: Device) -> Result<ResolvedDtype> {{ {print} std::thread::spawn(|| loop {{ {print} std::thread::sleep(std::time::Duration::from_millis(1)); }}); Ok(ResolvedDtype {{ dtype: Precision::Float16, label: String::new() }}) }}"
     );

@@ -1,7 +1,9 @@
 """What reads, records and shows a notebook that somebody handed in: with limits, and so that the page does nothing."""
 
 import json
+import os
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -107,6 +109,40 @@ def recording_ends():
     assert resource.getrlimit(resource.RLIMIT_DATA) == (before[1], before[1])
 
 
+def processes_are_seen_whatever_they_are_called():
+    """A thread's name ends after 15 bytes, in the middle of a character, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        kernel = Path(folder) / "evcxr_jupyter"
+        kernel.symlink_to("/bin/sh")
+        code = "printf 'Hintergrund-R1\\303' > /proc/self/comm; read line; while :; do :; done"
+        child = subprocess.Popen([kernel, "-c", code], stdin=subprocess.PIPE)
+        try:
+            assert processes.kernels() in ([child.pid], []), "it has its name, or the odd one"
+            while processes.kernels():
+                time.sleep(0.01)
+            assert child.pid in processes.descendants(os.getpid()) and not processes.compute([child.pid])
+            child.stdin.close()
+            while not processes.compute([child.pid]):
+                time.sleep(0.01)
+        finally:
+            child.kill()
+            child.wait()
+    assert not processes.compute([child.pid])
+
+
+def only_what_builds_cells_is_not_run():
+    for allowed in [
+        ":dep rand", ':dep rand = "0.9"', ':dep rand = { version = "0.9", features = ["std"], default-features = false }', ":opt 0",
+        "let x = 1; // :build_env",
+    ]:
+        assert not execute.BUILDS.search(allowed), allowed
+    for refused in [
+        ':dep q = { path = "q" }', ':dep q = { version = "1", path = "q" }', ':dep q = { git = "q" }', ":build_env A=1", ":load q",
+        ':dep q = { version = "1", package = "r" }', ':dep q = "1"\n  :toolchain nightly', ':dep q = {\n path = "q" }',
+    ]:
+        assert execute.BUILDS.search(refused), refused
+
+
 def outputs_have_room_together():
     room = outputs.Room()
     half = {"data": {"text/plain": "x" * (outputs.MAX_NOTEBOOK_CHARS // 2), "text/html": ""}}
@@ -161,6 +197,8 @@ def what_no_notebook_has_is_not_shown():
 
 
 if __name__ == "__main__":
+    processes_are_seen_whatever_they_are_called()
+    only_what_builds_cells_is_not_run()
     what_no_notebook_has_is_not_shown()
     checks_need_what_they_could_use()
     links_lead_nowhere()

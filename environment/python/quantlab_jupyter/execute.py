@@ -37,14 +37,16 @@ PR_SET_CHILD_SUBREAPER = 36
 # A check of the library's, as lessons call it.
 CHECK = re.compile(r"check_(\w+)\(.*\)\s*", re.S)
 # In brackets, for evcxr takes what begins with a colon for a command.
-TELL_KEY, KEY = "(::quantlab_course::tell_key()?);", re.compile(r"^([0-9a-f]{64})$", re.M)
+TELL_KEY, KEY = "(::quantlab_course::tell_key({})?);", re.compile(r"^([0-9a-f]{64})$", re.M)
 # No trait of the notebook's gets hold of the score: its own function shows it, called by its whole name.
 SHOW_SCORE = "(::quantlab_course::Score::evcxr_display(&::quantlab_course::{}));"
 # evcxr's own, some of which end the process, and a shell's.
 COMMAND = re.compile(r"^\s*(:[a-z]|!).*$", re.M)
 # Those of evcxr's that change nothing of how a cell is built: what builds it is no cell's process, and may do more than one.
 HARMLESS = "clear|restart|quit|vars|help|version|t|type|types|fmt|efmt|opt|explain|timing|last_error_json|last_compile_dir|show_deps|doc|preserve_vars_on_panic|offline"
-BUILDS = re.compile(rf"^\s*:(?!(?:{HARMLESS})\b|dep\s+[\w-]+\s*(?:=\s*\"[^\"]*\"\s*)?$)([a-z_]+)(?=\s|$)", re.M)
+# A crate by its version and features.
+RELEASED = r"\"[^\"\n]*\"|\{(?:\s*(?:version\s*=\s*\"[^\"\n]*\"|features\s*=\s*\[[^\]\n]*\]|default-features\s*=\s*(?:true|false))\s*,?)*\s*\}"
+BUILDS = re.compile(rf"^\s*:(?!(?:{HARMLESS})\b|dep\s+[\w-]+\s*(?:=\s*(?:{RELEASED})\s*)?$)([a-z_]+)(?=\s|$)", re.M)
 # The worst comes first: it names the notebook's status.
 KINDS = ["forged", "out of memory", "out of time", "hung", "kernel died", "crashed", "does not compile", "panicked", "failed", "incomplete"]
 # `cargo lab grade` says there how kernels are kept in; empty without a sandbox.
@@ -172,8 +174,7 @@ class Limited(Outputs, Streams, NotebookClient):
             run.stopped = f"the notebook's {run.time_limit_s} s were up"
             run.note("out of time", cell, index, run.stopped)
         if not run.stopped and not self.key and not self.start_again():
-            run.stopped = "the kernel no longer answered"
-            run.note("kernel died", cell, index, "a new one did not get as far as this cell")
+            self.give_up(cell, index)
         builds = BUILDS.search(cell.source)
         if run.stopped:
             cell.outputs = [failure("NotRun", f"not run: {run.stopped}")]
@@ -186,13 +187,24 @@ class Limited(Outputs, Streams, NotebookClient):
             prove = self.run_check(cell, index)
             # Not by forgery alone: a command of evcxr's, or a thread, may have ended the process that knew the key, or
             # taken what the check needs.
-            if prove and (is_number(result_of(cell)) or (self.commanded and not result_of(cell))) and self.start_again():
+            if prove and (is_number(result_of(cell)) or (self.commanded and not result_of(cell))):
                 del run.problems[noted:]
-                prove = self.run_check(cell, index)
+                if self.start_again():
+                    prove = self.run_check(cell, index)
+                else:
+                    self.give_up(cell, index)
         else:
             self.run_cell(cell, index)
         if is_check:
             keep_score(cell, index, run, prove)
+
+    def give_up(self, cell, index):
+        """Runs nothing more, since no new kernel got as far as this cell."""
+        run = self.run
+        run.stopped = "the kernel no longer answered"
+        kind = "out of time" if run.left_s() <= 0 else "kernel died"
+        run.note(kind, cell, index, "a new kernel did not get as far as this cell")
+        cell.outputs = [failure("NotRun", f"not run: {run.stopped}")]
 
     def run_check(self, cell, index):
         """Runs a check, of the library's checks its own function, whatever the notebook calls so; how these prove points."""
@@ -210,7 +222,7 @@ class Limited(Outputs, Streams, NotebookClient):
     def run_cell(self, cell, index):
         run = self.run
         allowed = run.cell_s()
-        start = time.monotonic()
+        self.start, self.took_s = time.monotonic(), None
         died = False
         self.begin_outputs()
         self.timed_out, self.pieces = False, {}
@@ -221,6 +233,8 @@ class Limited(Outputs, Streams, NotebookClient):
             answered = False
         except DeadKernelError:
             answered, died = False, True
+        # Without the waiting for what came late.
+        took_s = time.monotonic() - self.start if self.took_s is None else self.took_s
         self.join_streams(cell)
         problem = problem_of(cell)
         over_memory = run.was_over_memory(cell)
@@ -234,7 +248,7 @@ class Limited(Outputs, Streams, NotebookClient):
             run.hangs += 1
             cell.outputs.append(failure("TimedOut", "stopped: it did not stop printing"))
             run.note("hung", cell, index, "stopped: it did not stop printing")
-        elif time.monotonic() - start >= allowed:
+        elif took_s >= allowed:
             run.hangs += 1
             how = "stopped" if answered else "its process was ended, since an interrupt did nothing,"
             cell.outputs.append(failure("TimedOut", f"{how} after {allowed:.0f} s"))
@@ -256,6 +270,7 @@ class Limited(Outputs, Streams, NotebookClient):
     async def async_execute_cell(self, cell, cell_index, *args, **kwargs):
         self.read_quickly()
         await super().async_execute_cell(cell, cell_index, *args, **kwargs)
+        self.took_s = time.monotonic() - self.start
         # A thread that the cell has started may print for ever.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(Client.take_late_output(self, cell, cell_index), LATE_OUTPUT_AT_MOST_S)
@@ -270,7 +285,7 @@ class Limited(Outputs, Streams, NotebookClient):
 
     async def async_take_key(self):
         """Has the library tell the key with which it proves scores, before any of the learner's code is in the process."""
-        asked, printed = self.kc.execute(TELL_KEY, store_history=False), ""
+        asked, printed = self.kc.execute(TELL_KEY.format("true" if SANDBOX else "false"), store_history=False), ""
         while not (key := KEY.search(printed)):
             message = await self.kc.iopub_channel.get_msg(timeout=KEY_WITHIN_S)
             if message["parent_header"].get("msg_id") == asked and message["msg_type"] in ("stream", "error"):
@@ -294,6 +309,7 @@ class Limited(Outputs, Streams, NotebookClient):
                 # They ran before, whatever hung since.
                 await asyncio.wait_for(self.is_idle_after(asked), min(self.run.cell_timeout_s, self.run.left_s()))
         except (RuntimeError, DeadKernelError, asyncio.TimeoutError, Empty):
+            self.key = None
             return False
         return True
 

@@ -43,7 +43,7 @@ def descendants(root):
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                parent = int((entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
             except (OSError, IndexError, ValueError):  # it has ended meanwhile
                 continue
             children.setdefault(parent, []).append(int(entry.name))
@@ -61,7 +61,7 @@ def kernels():
 
 def name_of(pid):
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:  # it has ended meanwhile
         return ""
 
@@ -70,7 +70,7 @@ def compute(pids):
     """Whether a thread of one of these is computing."""
     for stat in (stat for pid in pids for stat in glob.glob(f"/proc/{pid}/task/*/stat")):
         with contextlib.suppress(OSError, IndexError):
-            if Path(stat).read_text().rpartition(")")[2].split()[0] == "R":
+            if Path(stat).read_text(errors="replace").rpartition(")")[2].split()[0] == "R":
                 return True
     return False
 
@@ -78,7 +78,7 @@ def compute(pids):
 def resident_mib(pid):
     """Resident memory of one process, MiB; nothing if it has ended."""
     try:
-        found = re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+        found = re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(errors="replace"), re.M)
     except OSError:
         return 0
     return int(found[1]) / 1024 if found else 0

@@ -86,11 +86,12 @@ fn show(command: &mut Command, paths: &[PathBuf]) {
     for path in paths {
         match std::fs::read_link(path) {
             Ok(target) => {
-                let end = path.canonicalize().ok().filter(|end| !paths.iter().any(|shown| end.starts_with(shown)));
-                if let Some(end) = end {
+                // Past other links on the way there, which are not shown.
+                let end = path.canonicalize().unwrap_or(target);
+                if end.exists() && !paths.iter().any(|shown| end.starts_with(shown)) {
                     command.args([OsStr::new("--ro-bind"), end.as_os_str(), end.as_os_str()]);
                 }
-                command.args([OsStr::new("--symlink"), target.as_os_str(), path.as_os_str()])
+                command.args([OsStr::new("--symlink"), end.as_os_str(), path.as_os_str()])
             }
             Err(_) => command.args([OsStr::new("--ro-bind"), path.as_os_str(), path.as_os_str()]),
         };

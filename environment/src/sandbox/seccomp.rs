@@ -12,9 +12,10 @@ use seccompiler::{
     SeccompRule,
 };
 
-/// Of Linux 6.13 and 6.17, by the number that new calls have on all processors.
+/// Of Linux 6.13 to 6.17, by the number that new calls have on all processors.
 const SETXATTRAT: c_long = 463;
 const REMOVEXATTRAT: c_long = 466;
+const OPEN_TREE_ATTR: c_long = 467;
 const FILE_SETATTR: c_long = 469;
 
 /// Refused whatever their arguments are.
@@ -57,6 +58,7 @@ const REFUSED: &[c_long] = &[
     libc::SYS_chroot,
     libc::SYS_move_mount,
     libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
     libc::SYS_fsopen,
     libc::SYS_fsconfig,
     libc::SYS_fsmount,

@@ -5,7 +5,7 @@
 //! be named, displayed, cloned or shadowed there can be made there. So the key that proves a score is a private static
 //! of this library. A grader has the key printed once, before any of the learner's code runs in the process, on
 //! standard output, which the process cannot read back; after that nothing gives it away, and only a [`Score`] of the
-//! library's own checks uses it. From then on, too, the process writes only where it works: a cell's call of a check is
+//! library's own checks uses it. In a sandbox, the process then writes only where it works: a cell's call of a check is
 //! compiled from what lies in the kernel's build folder. There is no promise that code which reads or writes the
 //! process's memory cannot find the key, be it through `unsafe`, the file of that memory, or a fault of the compiler or of
 //! a crate.
@@ -24,17 +24,19 @@ type Key = [u8; 32];
 
 static KEY: OnceLock<Key> = OnceLock::new();
 
-/// For graders: from now on, scores carry a proof; prints the key that it is made with. Works once per process, which
-/// then writes only below its current folder and that of temporary files, where the system can see to that.
+/// For graders: from now on, scores carry a proof; prints the key that it is made with. Works once per process. In a sandbox,
+/// this then writes only below its current folder and that of temporary files, where the system can see to that.
 ///
 /// # Errors
 /// The key was told before; rules for files that the system refuses.
-pub fn tell_key() -> Result<()> {
+pub fn tell_key(in_sandbox: bool) -> Result<()> {
     let key: Key = StdRng::from_os_rng().random();
     KEY.set(key).map_err(|_| Error::input("this process has already told its key").hint("restart the kernel"))?;
     close_memory();
     #[cfg(target_os = "linux")]
-    keep_to_own_files().map_err(|error| Error::system(format!("cannot keep cells from files: {error}")))?;
+    if in_sandbox {
+        keep_to_own_files().map_err(|error| Error::system(format!("cannot keep cells from files: {error}")))?;
+    }
     println!("{}", hexadecimal(&key));
     Ok(())
 }
