@@ -169,7 +169,22 @@ fn copy_course(checkout: &Checkout, home: &Home) -> Result<Checkout> {
     for part in PARTS.map(|name| (checkout.root().join(name), course.join(name))) {
         copy(&part.0, &part.1).with_context(failed)?;
     }
+    remove_others(home.root()).with_context(failed)?;
     Checkout::around(&course).context("the copy of the checkout has no lessons")
+}
+
+/// Removes what is no part of the course from its copies, in this release and others: earlier versions copied all that lay
+/// in the checkout, hand-ins and gradebooks, too.
+fn remove_others(release: &Path) -> Result<()> {
+    let named =
+        |path: &Path, is: &dyn Fn(&str) -> bool| path.file_name().and_then(|name| name.to_str()).is_some_and(is);
+    let inside = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let releases = inside(release.parent().unwrap_or(release));
+    let copies =
+        releases.flat_map(|release| inside(&release)).filter(|path| named(path, &|name| name.starts_with("course-")));
+    let mut others =
+        copies.flat_map(|course| inside(&course)).filter(|path| !named(path, &|name| PARTS.contains(&name)));
+    others.try_for_each(|path| remove_if_there(&path))
 }
 
 /// Copies a file or folder where it is missing or differs, and removes what is no longer in the folder.
@@ -268,9 +283,14 @@ mod tests {
             write(&root.join(file), "x");
         }
         fs::set_permissions(root.join("embedded-model/tool"), Permissions::from_mode(0o700)).unwrap();
-        let home = Home::at(&dir.path().join("home"));
+        let home = Home::at(&dir.path().join("releases/now"));
+        // Of an earlier release, by a version that copied it.
+        let leaked = dir.path().join("releases/before/course-0123/work-grades/gradebook.db");
+        write(&leaked, "x");
+        write(&dir.path().join("releases/before/course-0123/notebooks/x"), "x");
         let checkout = Checkout::around(&root).unwrap();
         let course = copy_course(&checkout, &home).unwrap();
+        assert!(!leaked.exists() && dir.path().join("releases/before/course-0123/notebooks/x").exists());
         let there = |file: &str| course.root().join(file).exists();
         for shown in [
             "notebooks/01-a/starter.ipynb",

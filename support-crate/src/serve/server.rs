@@ -245,8 +245,8 @@ impl<'m> Server<'m> {
     ///
     /// # Errors
     /// A plan that breaks a rule (see [`Plan`]): a request that is not there or named twice, too many tokens, too many
-    /// requests, no room; then nothing has happened. An interruption: requests of this step wait again, as if they had been
-    /// preempted. What the model reports: no memory, logits that are NaN; drop the server then.
+    /// requests, no room; then nothing has happened. An interruption: requests of this step wait again, and are computed
+    /// anew. What the model reports: no memory, logits that are NaN; drop the server then.
     pub fn step(&mut self, scheduler: &mut dyn FnMut(&View) -> Plan) -> Result<Vec<Event>> {
         Ok(self.advance(scheduler)?.unwrap_or_default())
     }
