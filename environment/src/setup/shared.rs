@@ -179,9 +179,11 @@ fn remove_others(release: &Path) -> Result<()> {
     let named =
         |path: &Path, is: &dyn Fn(&str) -> bool| path.file_name().and_then(|name| name.to_str()).is_some_and(is);
     let inside = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let releases = inside(release.parent().unwrap_or(release));
-    let copies =
-        releases.flat_map(|release| inside(&release)).filter(|path| named(path, &|name| name.starts_with("course-")));
+    // Nowhere else: what is not known there goes.
+    let Some(releases) = release.parent().filter(|parent| parent.ends_with(RELEASES)) else { return Ok(()) };
+    let copies = inside(releases)
+        .flat_map(|release| inside(&release))
+        .filter(|path| named(path, &|name| name.starts_with("course-")));
     let mut others =
         copies.flat_map(|course| inside(&course)).filter(|path| !named(path, &|name| PARTS.contains(&name)));
     others.try_for_each(|path| remove_if_there(&path))
