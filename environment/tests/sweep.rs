@@ -182,7 +182,7 @@ fn each_kind_of_processor_measures_everything_once_and_each_machine_one_at_a_tim
     let dir = tempfile::tempdir().unwrap();
     let home = home();
     assert!(Dask::run(&["--version"]).0.wait().unwrap().success());
-    let (_scheduler, address) = scheduler(dir.path());
+    let (_scheduler, address) = scheduler(dir.path(), "0");
     let worker = |name: &str, machine: &str, processor: &str| {
         let own = dir.path().join(name);
         fs::create_dir_all(own.join("bin")).unwrap();

@@ -222,7 +222,6 @@ class Limited(Outputs, Streams, NotebookClient):
     def run_cell(self, cell, index):
         run = self.run
         allowed = run.cell_s()
-        self.start, self.took_s = time.monotonic(), None
         died = False
         self.begin_outputs()
         self.timed_out, self.pieces = False, {}
@@ -233,8 +232,6 @@ class Limited(Outputs, Streams, NotebookClient):
             answered = False
         except DeadKernelError:
             answered, died = False, True
-        # Without the waiting for what came late.
-        took_s = time.monotonic() - self.start if self.took_s is None else self.took_s
         self.join_streams(cell)
         problem = problem_of(cell)
         over_memory = run.was_over_memory(cell)
@@ -248,7 +245,7 @@ class Limited(Outputs, Streams, NotebookClient):
             run.hangs += 1
             cell.outputs.append(failure("TimedOut", "stopped: it did not stop printing"))
             run.note("hung", cell, index, "stopped: it did not stop printing")
-        elif took_s >= allowed:
+        elif self.took_s >= allowed:
             run.hangs += 1
             how = "stopped" if answered else "its process was ended, since an interrupt did nothing,"
             cell.outputs.append(failure("TimedOut", f"{how} after {allowed:.0f} s"))
@@ -269,8 +266,12 @@ class Limited(Outputs, Streams, NotebookClient):
 
     async def async_execute_cell(self, cell, cell_index, *args, **kwargs):
         self.read_quickly()
-        await super().async_execute_cell(cell, cell_index, *args, **kwargs)
-        self.took_s = time.monotonic() - self.start
+        start = time.monotonic()
+        try:
+            await super().async_execute_cell(cell, cell_index, *args, **kwargs)
+        finally:
+            # Without the waiting for what comes late.
+            self.took_s = time.monotonic() - start
         # A thread that the cell has started may print for ever.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(Client.take_late_output(self, cell, cell_index), LATE_OUTPUT_AT_MOST_S)

@@ -24,11 +24,7 @@ const SOURCES: [&str; 10] = [
 /// Changes whenever a file that the support crate is built from does: paths, sizes and times, as Cargo
 /// looks at them.
 pub fn source_key(support_crate: &Path) -> Result<String> {
-    let mut entries = Vec::new();
-    for part in SOURCES {
-        list(&support_crate.join(part), &mut entries)?;
-    }
-    entries.sort();
+    let entries = files_of(support_crate, &SOURCES)?;
     let mut hash = Sha256::new();
     hash.update(support_crate.to_string_lossy().as_bytes());
     for entry in entries {
@@ -38,8 +34,15 @@ pub fn source_key(support_crate: &Path) -> Result<String> {
     Ok(format!("{:x}", hash.finalize()))
 }
 
-/// Adds the files in a folder, or the file, with their sizes and times.
-pub fn list(path: &Path, entries: &mut Vec<String>) -> Result<()> {
+/// The files in these parts of a folder, with their sizes and times, in order.
+pub fn files_of(folder: &Path, parts: &[&str]) -> Result<Vec<String>> {
+    let mut entries = Vec::new();
+    parts.iter().try_for_each(|part| list(&folder.join(part), &mut entries))?;
+    entries.sort();
+    Ok(entries)
+}
+
+fn list(path: &Path, entries: &mut Vec<String>) -> Result<()> {
     let Ok(meta) = fs::metadata(path) else { return Ok(()) };
     if meta.is_dir() {
         for entry in fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))? {

@@ -30,7 +30,7 @@ fn workers_grade_as_one_machine_does_and_one_notebook_kills_no_more_than_two() {
     let own = dir.path().to_str().unwrap();
     // Fetched first, if it is not there.
     assert!(Dask::run(&["--version"]).0.wait().unwrap().success());
-    let (of_address, address) = scheduler(dir.path());
+    let (of_address, address) = scheduler(dir.path(), "0");
     let worker = ["worker", &address, "--nworkers=2", "--nthreads=1", "--no-dashboard", "--local-directory", own];
     // And one in whose set-up nothing can be graded; it is sent away.
     let home = crate::home::home();
@@ -83,8 +83,7 @@ fn workers_grade_as_one_machine_does_and_one_notebook_kills_no_more_than_two() {
         }
         drop(running);
         let port = address.rsplit(':').next().unwrap();
-        let scheduler = ["scheduler", "--host=127.0.0.1", "--port", port, "--no-dashboard"];
-        let running = (Dask::run(&scheduler), Dask::run(&worker));
+        let running = (scheduler(dir.path(), port).0, Dask::run(&worker));
         (grades.join().unwrap(), running)
     });
     assert!(grades.said.contains("1 notebooks wait for it"), "{}", grades.said);

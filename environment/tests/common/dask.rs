@@ -23,10 +23,13 @@ impl Drop for Dask {
     }
 }
 
-/// A scheduler on a port that it chose, and its address; `folder` is for the file in which it says so.
-pub fn scheduler(folder: &Path) -> (Dask, String) {
+/// A scheduler on this port, or on one that it chooses instead of 0, and its address; `folder` is for the file in which it
+/// says so.
+pub fn scheduler(folder: &Path, port: &str) -> (Dask, String) {
     let file = folder.join("scheduler.json");
-    let options = ["scheduler", "--host=127.0.0.1", "--port=0", "--no-dashboard", "--scheduler-file"];
+    // That of one before.
+    let _ = std::fs::remove_file(&file);
+    let options = ["scheduler", "--host=127.0.0.1", "--port", port, "--no-dashboard", "--scheduler-file"];
     let dask = Dask::run(&[&options[..], &[file.to_str().unwrap()]].concat());
     let end = Instant::now() + Duration::from_secs(120);
     loop {

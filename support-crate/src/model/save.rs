@@ -66,6 +66,8 @@ impl Loaded {
         saved.context(|| format!("saving to {}", folder.display()))
     }
 
+    /// What the model was loaded from, and is saved with.
+    ///
     /// # Errors
     /// The model was put together by [`Loaded::new`].
     pub(super) fn files_to_save(&self) -> Result<&ModelFiles> {

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::home::{Home, remove_if_there};
 use crate::jupyter::crates;
-use crate::jupyter::sources::list;
+use crate::jupyter::sources::files_of;
 
 /// What replaces a body. It fits every type.
 const NO_BODY: &str = "{loop{}}";
@@ -98,11 +98,9 @@ fn key(root: &Path) -> io::Result<String> {
 
 /// A key that changes when a file in a folder of somebody's does.
 fn key_of_sources(root: &Path) -> io::Result<String> {
-    let mut entries = Vec::new();
-    ["Cargo.toml", "src"].iter().try_for_each(|part| list(&root.join(part), &mut entries)).map_err(io::Error::other)?;
+    let mut entries = files_of(root, &["Cargo.toml", "src"]).map_err(io::Error::other)?;
     // What an editor keeps beside a source is not copied.
     entries.retain(|entry| entry.contains(".rs ") || entry.contains("Cargo.toml "));
-    entries.sort();
     Ok(format!("{:x}", Sha256::digest(format!("{RULES} {}", entries.join("\n"))))[..16].to_owned())
 }
 
