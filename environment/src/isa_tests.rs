@@ -47,7 +47,10 @@ pub fn run(home: &Home, installed: &Installed, checkout: &Checkout, again: bool,
     let missing = missing(installed);
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| cpuinfo.lines().find(|line| line.starts_with(name)).unwrap_or_default();
-    let machine = [field("model name"), field("flags"), &installed.rustc, &installed.rustflags, &missing.join(" ")];
+    let emulator = Command::new(EMULATOR).arg("--version").output().map(|told| told.stdout).unwrap_or_default();
+    let (emulator, missing_parts) = (String::from_utf8_lossy(&emulator), missing.join(" "));
+    let machine =
+        [field("model name"), field("flags"), &installed.rustc, &installed.rustflags, &missing_parts, &*emulator];
     let sources = content_key_of(&checkout.support_crate(), &DEPENDS_ON)?;
     let state = digest(&format!("{sources}{}", machine.join("\n")));
     if !again && home.is_done(STAMP, &state) {

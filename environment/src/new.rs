@@ -17,12 +17,14 @@ const FOLDER: &str = "own";
 
 /// Writes a notebook, and returns where: `NAME` lies in `own/` beside the lessons, a path where it says.
 pub fn new(name: &Path) -> Result<PathBuf> {
-    let stem = name.file_stem().map(|stem| stem.to_string_lossy().into_owned()).context("a notebook needs a name")?;
+    let given = name.file_name().context("a notebook needs a name")?.to_string_lossy();
+    let stem = given.strip_suffix(".ipynb").filter(|stem| !stem.is_empty()).unwrap_or(&given);
     let path = if name.components().count() > 1 || name.is_absolute() {
-        name.with_extension("ipynb")
+        name.to_owned()
     } else {
-        start::root(&Checkout::find()?, &Home::find()?)?.join(FOLDER).join(name).with_extension("ipynb")
+        start::root(&Checkout::find()?, &Home::find()?)?.join(FOLDER).join(name)
     };
+    let path = path.with_file_name(format!("{stem}.ipynb"));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     // Whatever is there stays.
@@ -33,7 +35,7 @@ pub fn new(name: &Path) -> Result<PathBuf> {
         }
         Err(error) => return Err(error).with_context(|| format!("cannot write {}", path.display())),
     };
-    file.write_all(titled(&stem).as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+    file.write_all(titled(stem).as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }
 
@@ -57,5 +59,10 @@ mod tests {
         fs::write(&path, "mine").unwrap();
         let error = new(&path).unwrap_err().to_string();
         assert!(error.contains("is there already") && fs::read(&path).unwrap() == b"mine", "{error}");
+        for name in ["llama-3.2-1b", "llama-3.2.ipynb"] {
+            assert!(
+                new(&dir.path().join(name)).unwrap().ends_with(format!("{}.ipynb", name.trim_end_matches(".ipynb")))
+            );
+        }
     }
 }

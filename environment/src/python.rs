@@ -19,28 +19,36 @@ const GRADE_PY: &str = include_str!("../python/quantlab_jupyter/grade.py");
 const GRADEBOOK_PY: &str = include_str!("../python/quantlab_jupyter/gradebook.py");
 /// The module that runs one.
 const EXECUTE_PY: &str = include_str!("../python/quantlab_jupyter/execute.py");
+/// The module that says what came of a cell.
+const OUTCOME_PY: &str = include_str!("../python/quantlab_jupyter/outcome.py");
 /// The module that keeps as much of their outputs as they may have.
 const OUTPUTS_PY: &str = include_str!("../python/quantlab_jupyter/outputs.py");
 /// The module that makes them harmless to whoever reads them.
 const HARMLESS_PY: &str = include_str!("../python/quantlab_jupyter/harmless.py");
+/// The module that speaks to kernels.
+const KERNEL_PY: &str = include_str!("../python/quantlab_jupyter/kernel.py");
+/// The module that looks after processes.
+const PROCESSES_PY: &str = include_str!("../python/quantlab_jupyter/processes.py");
 /// All of these: what an outcome depends on.
-pub const GRADING: [&str; 5] = [GRADE_PY, GRADEBOOK_PY, EXECUTE_PY, HARMLESS_PY, OUTPUTS_PY];
+pub const GRADING: [&str; 8] =
+    [GRADE_PY, GRADEBOOK_PY, EXECUTE_PY, HARMLESS_PY, KERNEL_PY, OUTCOME_PY, OUTPUTS_PY, PROCESSES_PY];
 /// nbgrader's configuration, for course directories too.
 pub const NBGRADER_CONFIG_PY: &str = include_str!("../python/quantlab_jupyter/nbgrader_config.py");
 
 /// The package's files as pip would lay them out, by their path in `site-packages`.
-const PACKAGE: [(&str, &str); 14] = [
+const PACKAGE: [(&str, &str); 15] = [
     ("quantlab_jupyter/__init__.py", include_str!("../python/quantlab_jupyter/__init__.py")),
     ("quantlab_jupyter/connection.py", include_str!("../python/quantlab_jupyter/connection.py")),
-    ("quantlab_jupyter/kernel.py", include_str!("../python/quantlab_jupyter/kernel.py")),
+    ("quantlab_jupyter/kernel.py", KERNEL_PY),
     ("quantlab_jupyter/execute.py", EXECUTE_PY),
     ("quantlab_jupyter/grade.py", GRADE_PY),
     ("quantlab_jupyter/gradebook.py", GRADEBOOK_PY),
     ("quantlab_jupyter/harmless.py", HARMLESS_PY),
+    ("quantlab_jupyter/outcome.py", OUTCOME_PY),
     ("quantlab_jupyter/outputs.py", OUTPUTS_PY),
     ("quantlab_jupyter/nbgrader_config.py", NBGRADER_CONFIG_PY),
     ("quantlab_jupyter/page.py", include_str!("../python/quantlab_jupyter/page.py")),
-    ("quantlab_jupyter/processes.py", include_str!("../python/quantlab_jupyter/processes.py")),
+    ("quantlab_jupyter/processes.py", PROCESSES_PY),
     ("quantlab_jupyter/spare.py", include_str!("../python/quantlab_jupyter/spare.py")),
     ("quantlab_jupyter-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: quantlab-jupyter\nVersion: 1\n"),
     (

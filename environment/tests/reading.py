@@ -143,6 +143,14 @@ def only_what_builds_cells_is_not_run():
         assert execute.BUILDS.search(refused), refused
 
 
+def commands_stand_before_code():
+    usable = "fn usable(v: &[f64]) -> bool {\n    !v.is_empty()\n}"
+    assert execute.commands_of(usable) == ([], usable)
+    deps = "// What it needs.\n\n:dep rand\n :opt 0"
+    assert execute.commands_of(f"{deps}\n{usable}\n:load q") == ([":dep rand", " :opt 0"], f"{usable}\n:load q")
+    assert execute.commands_of("!ls") == (["!ls"], "") and execute.commands_of("") == ([], "")
+
+
 def outputs_have_room_together():
     room = outputs.Room()
     half = {"data": {"text/plain": "x" * (outputs.MAX_NOTEBOOK_CHARS // 2), "text/html": ""}}

@@ -4,9 +4,7 @@ import asyncio
 import contextlib
 import ctypes
 import functools
-import hashlib
 import json
-import math
 import os
 import re
 import shutil
@@ -24,7 +22,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from traitlets.config import Config
 
-from .kernel import ANSI, KERNEL, LATE_OUTPUT_AT_MOST_S, STARTUP_TIMEOUT_S, Client, Streams, error_text
+from .kernel import ANSI, KERNEL, LATE_OUTPUT_AT_MOST_S, STARTUP_TIMEOUT_S, Client, Streams
+from .outcome import first_text, is_marked, is_number, keep_score, problem_of, proof, result_of
 from .outputs import Outputs, Room, failure
 from .processes import descendants, end_with_parent, lift, resident_mib
 
@@ -41,7 +40,7 @@ TELL_KEY, KEY = "(::quantlab_course::tell_key({})?);", re.compile(r"^([0-9a-f]{6
 # No trait of the notebook's gets hold of the score: its own function shows it, called by its whole name.
 SHOW_SCORE = "(::quantlab_course::Score::evcxr_display(&::quantlab_course::{}));"
 # evcxr's own, some of which end the process, and a shell's.
-COMMAND = re.compile(r"^\s*(:[a-z]|!).*$", re.M)
+COMMAND = re.compile(r" *[:!]")
 # Those of evcxr's that change nothing of how a cell is built: what builds it is no cell's process, and may do more than one.
 HARMLESS = "clear|restart|quit|vars|help|version|t|type|types|fmt|efmt|opt|explain|timing|last_error_json|last_compile_dir|show_deps|doc|preserve_vars_on_panic|offline"
 # A crate by its version and features.
@@ -175,13 +174,13 @@ class Limited(Outputs, Streams, NotebookClient):
             run.note("out of time", cell, index, run.stopped)
         if not run.stopped and not self.key and not self.start_again():
             self.give_up(cell, index)
-        builds = BUILDS.search(cell.source)
+        builds = BUILDS.search("\n".join(commands_of(cell.source)[0]))
         if run.stopped:
-            cell.outputs = [failure("NotRun", f"not run: {run.stopped}")]
+            cell.outputs = [not_run(run.stopped)]
         elif builds:
-            refused = f"not run: `:{builds[1]}` changes how cells are built, which grading does not let a notebook do"
-            cell.outputs = [failure("NotRun", refused)]
-            run.note("failed", cell, index, refused)
+            refused = f"`:{builds[1]}` changes how cells are built, which grading does not let a notebook do"
+            cell.outputs = [not_run(refused)]
+            run.note("failed", cell, index, f"not run: {refused}")
         elif is_check:
             noted = len(run.problems)
             prove = self.run_check(cell, index)
@@ -204,7 +203,7 @@ class Limited(Outputs, Streams, NotebookClient):
         run.stopped = "the kernel no longer answered"
         kind = "out of time" if run.left_s() <= 0 else "kernel died"
         run.note(kind, cell, index, "a new kernel did not get as far as this cell")
-        cell.outputs = [failure("NotRun", f"not run: {run.stopped}")]
+        cell.outputs = [not_run(run.stopped)]
 
     def run_check(self, cell, index):
         """Runs a check, of the library's checks its own function, whatever the notebook calls so; how these prove points."""
@@ -235,6 +234,7 @@ class Limited(Outputs, Streams, NotebookClient):
         self.join_streams(cell)
         problem = problem_of(cell)
         over_memory = run.was_over_memory(cell)
+        defined = False
         if self.flooded or not answered or over_memory or (problem and problem[0] == "crashed"):
             # The process that knew the key has ended, or shall. To another one in which the notebook's own items are, its
             # traits and modules, the key is not told.
@@ -255,10 +255,14 @@ class Limited(Outputs, Streams, NotebookClient):
             run.note("kernel died", cell, index, "")
         elif problem:
             run.note(problem[0], cell, index, problem[1])
-        elif index in self.needed and not is_marked(cell, "grade"):
-            source = COMMAND.sub("", cell.source)
-            self.ran.append(source)
-            self.commanded |= source != cell.source
+            # What only wrote to standard error did what it says.
+            defined = problem[0] == "failed"
+        else:
+            defined = True
+        if defined and index in self.needed and not is_marked(cell, "grade"):
+            commands, code = commands_of(cell.source)
+            self.ran.append("\n".join([line for line in commands if re.match(r" *:dep\b", line)] + [code]))
+            self.commanded |= bool(commands)
         if died:
             cell.outputs.append(failure("KernelDied", "the kernel had died"))
         if self.leaves_out:
@@ -323,6 +327,18 @@ class Limited(Outputs, Streams, NotebookClient):
                 return True
 
 
+def commands_of(source):
+    """The lines of a cell that evcxr takes for commands, and its code: they stand before it, among comments and empty lines."""
+    lines = source.split("\n")
+    is_code = (line.strip() and not line.startswith("//") and not COMMAND.match(line) for line in lines)
+    begin = next((number for number, code in enumerate(is_code) if code), len(lines))
+    return [line for line in lines[:begin] if COMMAND.match(line)], "\n".join(lines[begin:])
+
+
+def not_run(why):
+    return failure("NotRun", f"not run: {why}")
+
+
 def ended_for_memory():
     """How many processes the system has ended because the notebook's control group was full."""
     for folder in SANDBOX.get("cgroups", []):
@@ -332,94 +348,6 @@ def ended_for_memory():
                 if found:
                     return int(found[1])
     return 0
-
-
-def problem_of(cell):
-    """(kind, first line) of what went wrong in a cell, else None."""
-    error = ANSI.sub("", error_text(cell))
-    stderr = "".join(out.text for out in cell.outputs if out.output_type == "stream" and out.name == "stderr")
-    panic = re.search(r"panicked at [^\n]*\n?([^\n]*)", error + stderr)
-    if panic:
-        # What `todo!()` says: the exercise is not answered, which is no fault of the notebook's.
-        return "incomplete" if panic[1].startswith("not yet implemented") else "panicked", first_text(panic[1])
-    if "Subprocess terminated" in error:
-        return "crashed", first_text(error)
-    if error:
-        return "does not compile", compiler_line(error)
-    if stderr.strip() and not is_marked(cell, "grade"):
-        return "failed", first_text(stderr)
-    return None
-
-
-def is_marked(cell, name):
-    """Whether nbgrader has the cell down as `grade` or `solution`."""
-    return bool(cell.metadata.get("nbgrader", {}).get(name))
-
-
-def is_locked(cell):
-    """Whether nbgrader puts the source back that was handed out."""
-    return not is_marked(cell, "solution") and (is_marked(cell, "grade") or is_marked(cell, "locked"))
-
-
-def first_text(text):
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]
-
-
-def compiler_line(text):
-    """rustc's first error, without the drawing of the code around it."""
-    found = re.search(r"^(?:\[E\d+\] Error:|error(?:\[E\d+\])?:)\s*.*$", text, re.M)
-    return first_text(found[0] if found else text)
-
-
-def proof(key, exercise, points):
-    """That the library's check gave an exercise so many points: as `course/proof.rs` computes it."""
-
-    def keyed(data):
-        return hashlib.sha256(bytes.fromhex(key) + data)
-
-    return keyed(keyed(f"{exercise}\n{points}".encode()).digest()).hexdigest()
-
-
-def result_of(cell):
-    """A cell's value, as text."""
-    results = [out for out in cell.outputs if out.output_type == "execute_result"]
-    return "".join(results[-1].data.get("text/plain", "")).strip() if results else ""
-
-
-def is_number(text):
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
-def keep_score(cell, index, run, prove):
-    """nbgrader gives full points to a check without a result; here only a number from 0 to the points is a score.
-
-    Behind its proof, where checks `prove` their points: another number is not from the check.
-    """
-    points, grade_id = cell.metadata.nbgrader.points, cell.metadata.nbgrader.grade_id
-    results = [out for out in cell.outputs if out.output_type == "execute_result"]
-    text = result_of(cell)
-    if prove and text:
-        found, _, text = text.rpartition(" ")
-        if found != prove(text):
-            run.note("forged", cell, index, "the score is not from the check")
-            text = ""
-        else:
-            results[-1].data["text/plain"] = text
-    if is_number(text) and 0 <= float(text) <= points:
-        run.earned += float(text)
-        # What the learner's code wrote there must not cost the points, as it would in nbgrader.
-        cell.outputs = [out for out in cell.outputs if out.output_type == "stream"] + results[-1:]
-        for out in cell.outputs:
-            if out.output_type == "stream":
-                out.name = "stdout"
-        return
-    reason = f"the check answered {text[:40]!r}, not a number from 0 to {points}" if text else "the check gave no score"
-    cell.outputs = [out for out in cell.outputs if out.output_type != "execute_result"]
-    cell.outputs.append(failure("NoScore", reason))
-    run.unscored[grade_id] = reason
 
 
 def execute(notebook, companions, limits, needed=frozenset(), only_needed=False, own_checks=frozenset()):

@@ -13,8 +13,9 @@ from pathlib import Path
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from .execute import execute, first_text, is_locked, is_marked
+from .execute import execute
 from .kernel import STARTUP_TIMEOUT_S, say
+from .outcome import first_text, is_locked, is_marked
 from .processes import MEMORY_MIB, hold
 
 # For reading one, in processor time.
@@ -44,7 +45,7 @@ def restore(notebook, starter):
         original = wanted[grade_id]
         if cell.cell_type != original.cell_type:
             new = new_code_cell if original.cell_type == "code" else new_markdown_cell
-            cell = notebook.cells[index] = new(cell.source, id=cell.id)
+            cell = notebook.cells[index] = new(cell.source, id=cell.get("id", original.get("id")))
             notes.append(f"cell {grade_id} had changed its type; restored")
         if is_locked(original) and cell.source != original.source:
             notes.append(f"check cell {grade_id} was changed; restored")

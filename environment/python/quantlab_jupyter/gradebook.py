@@ -19,10 +19,10 @@ from nbgrader.coursedir import CourseDirectory
 from sqlalchemy.exc import SAWarning
 from traitlets.config import Config
 
-from .execute import first_text
 from .grade import do, in_words, read_starter
 from .harmless import make_harmless, without_scripts
 from .kernel import ANSI, say
+from .outcome import first_text
 from .processes import end_with_parent, hold
 
 # As nbgrader itself reads a course's copy of it.

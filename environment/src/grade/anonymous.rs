@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::report::is_formula;
 use super::submission::Submission;
-use crate::home::write_with_mode;
+use crate::home::{Home, write_with_mode};
 
 /// Gives each student an id. Ids that the key file has are kept, and new ones are added to it.
 pub fn rename(found: &mut [Submission], key_file: &Path, output: &Path) -> Result<()> {
@@ -20,6 +20,11 @@ pub fn rename(found: &mut [Submission], key_file: &Path, output: &Path) -> Resul
             output.display()
         );
     }
+    // Another run would lose the ids that this one adds. Where a file system has no locks, it goes without.
+    let folder = key_file.parent().unwrap_or(Path::new("/"));
+    let lock = format!(".{}.lock", key_file.file_name().unwrap_or_default().to_string_lossy());
+    let waiting = || println!("Waiting for another `cargo lab grade`, which adds ids to {}", key_file.display());
+    let _alone = Home::at(folder).lock(&lock, waiting).ok();
     let mut ids: BTreeMap<String, String> = match fs::read_to_string(key_file) {
         Ok(text) => text.lines().skip(1).map(|line| entry(line, key_file)).collect::<Result<_>>()?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),

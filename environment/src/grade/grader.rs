@@ -263,7 +263,9 @@ impl Grader {
         for (Work { submission, todo }, outcome) in work.iter().zip(outcomes) {
             if let Todo::Run(lesson) = todo {
                 let feedback = self.output.join("feedback").join(&submission.id).join(&lesson.name);
-                if let Err(error) = submission.pass_on_notes(&feedback) {
+                // What lies there otherwise is the feedback on an earlier one.
+                let is_new = outcome.recorded && outcome.is_graded();
+                if let Err(error) = submission.pass_on_notes(&feedback, is_new) {
                     outcome.notes.push(format!("nbgrader cannot return the feedback: {}", one_line(&error)));
                 }
             }

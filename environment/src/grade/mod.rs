@@ -285,12 +285,11 @@ fn row(submission: &Submission, lesson: Option<&Lesson>, mut outcome: Outcome, s
     let key_of = |exercise: &Exercise| {
         [submission.id.clone(), submission.lesson.clone().unwrap_or_default(), exercise.grade_id.clone()]
     };
-    let is_graded = |outcome: &Outcome| !NOT_GRADED.contains(&outcome.status.as_str());
     // It was recorded once, in a gradebook that is gone or older.
-    if is_graded(&outcome) && !exercises.is_empty() && !exercises.iter().any(|e| scores.contains_key(&key_of(e))) {
+    if outcome.is_graded() && !exercises.is_empty() && !exercises.iter().any(|e| scores.contains_key(&key_of(e))) {
         outcome = Outcome::of(GRADER_FAILED, "the gradebook does not have it any more; try: --again");
     }
-    let graded = is_graded(&outcome);
+    let graded = outcome.is_graded();
     let score = |exercise: Exercise| {
         let key = key_of(&exercise);
         let (points, by_hand) = scores.get(&key).copied().filter(|_| graded).unwrap_or_default();
@@ -316,5 +315,9 @@ impl Outcome {
     fn of(status: &str, note: &str) -> Self {
         let (status, notes) = (status.to_owned(), vec![note.to_owned()]);
         Self { key: String::new(), status, notes, unscored: HashMap::new(), recorded: false }
+    }
+
+    fn is_graded(&self) -> bool {
+        !NOT_GRADED.contains(&self.status.as_str())
     }
 }

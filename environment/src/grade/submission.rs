@@ -108,11 +108,11 @@ fn without_notebook(folder: &Path, files: &[PathBuf]) -> Vec<String> {
 }
 
 impl Submission {
-    /// Puts what nbgrader noted of it, when it was handed in, beside its feedback: all or nothing.
-    pub fn pass_on_notes(&self, feedback: &Path) -> Result<()> {
+    /// Puts what nbgrader noted of it, when it was handed in, beside its feedback, if that is its own: all or nothing.
+    pub fn pass_on_notes(&self, feedback: &Path, is_own: bool) -> Result<()> {
         let note = |name| read_regular(&self.file.with_file_name(name), MAX_NOTE_BYTES).ok();
         let notes = NOTES.map(|name| note(name).filter(|text| str::from_utf8(text).is_ok()));
-        let is_whole = feedback.is_dir() && notes.iter().all(Option::is_some);
+        let is_whole = is_own && feedback.is_dir() && notes.iter().all(Option::is_some);
         for (name, text) in NOTES.iter().zip(notes) {
             match text.filter(|_| is_whole) {
                 Some(text) => write_atomically(&feedback.join(name), &text)?,
@@ -295,7 +295,7 @@ mod tests {
         fs::write(work.join("x.ipynb"), "{}").unwrap();
         let submission = find(&work, &none, &[]).unwrap().remove(0);
         let passed_on = || {
-            submission.pass_on_notes(&feedback).unwrap();
+            submission.pass_on_notes(&feedback, true).unwrap();
             NOTES.map(|name| fs::read_to_string(feedback.join(name)).unwrap_or_default())
         };
         fs::write(work.join("other.txt"), "mine").unwrap();
@@ -306,11 +306,13 @@ mod tests {
         fs::write(work.join("submission_secret.txt"), "secret").unwrap();
         assert_eq!(passed_on(), ["2026-01-01", "secret"]);
         assert_eq!(fs::read_dir(&feedback).unwrap().count(), 2);
+        submission.pass_on_notes(&feedback, false).unwrap();
+        assert_eq!(fs::read_dir(&feedback).unwrap().count(), 0, "the feedback on an earlier one");
         for wrong in ["s".repeat(2000).into_bytes(), vec![0xff]] {
             fs::write(work.join("submission_secret.txt"), wrong).unwrap();
             assert_eq!(passed_on(), ["", ""], "not those of an earlier one");
         }
-        submission.pass_on_notes(&none).unwrap();
+        submission.pass_on_notes(&none, true).unwrap();
         assert!(!none.exists(), "what was not graded has no feedback");
     }
 

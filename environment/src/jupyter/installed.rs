@@ -167,11 +167,12 @@ impl Installed {
 }
 
 /// The variables by which `cargo run`, which `cargo lab` is, describes its package to the program that it runs. Build
-/// scripts of crates with C in them run again where a kernel is started without these.
+/// scripts of crates with C in them run again where a kernel is started without these. And a user's own settings of
+/// profiles, which Cargo would prefer to the kernels'.
 fn of_package() -> impl Iterator<Item = OsString> {
     std::env::vars_os().map(|(name, _)| name).filter(|name| {
         let name = name.to_string_lossy();
-        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+        ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_PROFILE_"].iter().any(|start| name.starts_with(start))
     })
 }
 

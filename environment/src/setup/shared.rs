@@ -51,13 +51,17 @@ const PARTS: [&str; 15] = [
 /// Whether users of the shared set-up have no use for something in these, or should not see it: answers, and what
 /// programs and people leave beside notebooks.
 fn is_private(name: &str) -> bool {
-    let is_named = ["target", "results", "answers", "golden", "own"].contains(&name);
+    let is_named = ["target", "results", "answers", "equivalent_mutants", "golden", "own"].contains(&name);
     is_named || name.starts_with(['.', '~']) || name.starts_with("solution.") || name.ends_with("-grades")
 }
 
 /// Makes or updates the set-up in `dir`, and makes it the one that is used.
 pub fn setup(checkout: &Checkout, dir: &Path, request: &Request) -> Result<Home> {
     let dir = std::path::absolute(dir).with_context(|| format!("{} is not a usable path", dir.display()))?;
+    if !dir.exists() {
+        // SAFETY: umask has no preconditions and touches no memory.
+        unsafe { libc::umask(0o022) };
+    }
     fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let dir = dir.canonicalize().with_context(|| format!("cannot read {}", dir.display()))?;
     check_path(&dir, "cargo lab setup --shared /srv/quantlab")?;
@@ -176,17 +180,20 @@ fn copy_course(checkout: &Checkout, home: &Home) -> Result<Checkout> {
 /// Removes what is no part of the course from its copies, in this release and others: earlier versions copied all that lay
 /// in the checkout, hand-ins and gradebooks, too.
 fn remove_others(release: &Path) -> Result<()> {
-    let named =
-        |path: &Path, is: &dyn Fn(&str) -> bool| path.file_name().and_then(|name| name.to_str()).is_some_and(is);
-    let inside = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     // Nowhere else: what is not known there goes.
     let Some(releases) = release.parent().filter(|parent| parent.ends_with(RELEASES)) else { return Ok(()) };
-    let copies = inside(releases)
-        .flat_map(|release| inside(&release))
-        .filter(|path| named(path, &|name| name.starts_with("course-")));
-    let mut others =
-        copies.flat_map(|course| inside(&course)).filter(|path| !named(path, &|name| PARTS.contains(&name)));
-    others.try_for_each(|path| remove_if_there(&path))
+    let inside = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+    for course in inside(releases).flat_map(|release| inside(&release.path())) {
+        if !course.file_name().to_string_lossy().starts_with("course-") {
+            continue;
+        }
+        for part in inside(&course.path()) {
+            if !PARTS.iter().any(|known| part.file_name() == *known) {
+                remove_if_there(&part.path())?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Copies a file or folder where it is missing or differs, and removes what is no longer in the folder.

@@ -113,7 +113,8 @@ pub fn sweep(request: &Request) -> Result<()> {
     let output = std::path::absolute(output)?;
     let folder = output.join("measured");
     if let Some(page) = &request.page {
-        page::place(&fs::read_to_string(page).unwrap_or_default(), &output, page)?;
+        let text = fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
+        page::place(&text, &output, page)?;
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let failed = match &request.scheduler {
