@@ -118,7 +118,7 @@ thread_local! {
 
 /// Runs `work`; a panic becomes a complaint and is not printed: whatever a cell writes to standard error
 /// counts as a failure of the cell.
-fn quietly<T>(work: impl FnOnce() -> T) -> Result<T, Complaint> {
+pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> Result<T, Complaint> {
     silence_panics();
     let before = QUIET.replace(true);
     let result = catch_unwind(AssertUnwindSafe(work));

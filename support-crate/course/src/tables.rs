@@ -45,6 +45,11 @@ pub(crate) fn new_tokens_of(runs: &Runs) -> usize {
     runs.runs.first().map_or(0, |run| run.tokens_generated)
 }
 
+/// The middle one; NaN of none, or if one is not finite.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    Statistics::of(&values.collect::<Vec<_>>()).map_or(f64::NAN, |all| all.median)
+}
+
 /// What the intervals of a table are whose first row has these runs.
 pub(crate) fn intervals_of(first: Option<&Runs>) -> String {
     let Some(Statistics { n, confidence, .. }) = first.map(|runs| runs.latency_s) else {

@@ -17,10 +17,16 @@ fn verdict(ratio: Statistics) -> &'static str {
 }
 
 /// Neighbours in a sweep of which the longer prompt did not take longer by the paired ratio.
-pub(super) fn not_told_apart(rows: &[LengthRun]) -> Vec<String> {
-    let longer = |pair: &[LengthRun]| pair[1].runs.ratio_to(&pair[0].runs).is_ok_and(|ratio| ratio.low > 1.0);
-    let name = |pair: &[LengthRun]| format!("{} and {}", pair[0].prompt_tokens, pair[1].prompt_tokens);
-    rows.windows(2).filter(|pair| !longer(pair)).map(name).collect()
+pub(super) fn not_longer(rows: &[LengthRun]) -> Vec<String> {
+    let in_words = |pair: &[LengthRun]| {
+        let [shorter, longer] = [0, 1].map(|i| pair[i].prompt_tokens);
+        match pair[1].runs.ratio_to(&pair[0].runs) {
+            Ok(ratio) if ratio.low > 1.0 => None,
+            Ok(ratio) if ratio.high < 1.0 => Some(format!("{longer} took less time than {shorter}")),
+            _ => Some(format!("{shorter} and {longer} not told apart")),
+        }
+    };
+    rows.windows(2).filter_map(in_words).collect()
 }
 
 /// Two measurements of the same thing at two times.
@@ -93,9 +99,9 @@ pub fn latency_summary(
             last.runs.ratio_to(&first.runs)?,
             first.prompt_tokens,
         ));
-        summary = summary.point(match not_told_apart(sweep) {
+        summary = summary.point(match not_longer(sweep) {
             none if none.is_empty() => "Each length took longer than the one before it.".to_owned(),
-            pairs => format!("Neighbouring lengths that the runs do not tell apart: {}.", pairs.join("; ")),
+            pairs => format!("Each length took longer than the one before it, but for these: {}.", pairs.join("; ")),
         });
     }
     if let [long, short] = phases {
@@ -127,7 +133,7 @@ pub fn latency_summary(
         for row in others {
             let ratio = row.speed_up_over(base)?;
             // On a CPU, `float16` runs as the first row does: what sets them apart is no speed.
-            let (control, verdict) = match row.label.contains("forced") {
+            let (control, verdict) = match row.label != base.label && row.label.starts_with(&base.label) {
                 true => (", asked for as float16 and so the control,", "the same thing, measured twice"),
                 false => ("", verdict(ratio)),
             };
@@ -170,7 +176,7 @@ pub(super) mod tests {
         let row = |prompt_tokens, seconds: &[f64]| LengthRun { prompt_tokens, runs: runs(seconds) };
         // The intervals overlap, but the second took longer in each round; the third did not.
         let rows = [row(16, &[1.0, 2.0]), row(64, &[1.1, 2.2]), row(128, &[1.0, 2.3])];
-        assert_eq!(not_told_apart(&rows), ["64 and 128"]);
+        assert_eq!(not_longer(&rows), ["64 and 128 not told apart"]);
         assert!((longest_to_shortest(&rows) - 1.075).abs() < 1e-12 && longest_to_shortest(&[]).is_nan());
     }
 

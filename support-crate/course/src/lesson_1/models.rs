@@ -55,7 +55,7 @@ pub fn texts_in_each_precision(
         println!("[{prompt}]{}\n", text.trim_end());
         first = first.or(Some(tokens));
     }
-    println!("({} new tokens each; model: {model_id})", options.max_new_tokens);
+    println!("(up to {} new tokens each; model: {model_id})", options.max_new_tokens);
     Ok(())
 }
 

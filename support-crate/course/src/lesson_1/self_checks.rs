@@ -3,7 +3,7 @@
 use quantlab::error::Result;
 use quantlab::measure::{Runs, Statistics};
 
-use super::findings::{longest_to_shortest, not_told_apart};
+use super::findings::{longest_to_shortest, not_longer};
 use super::{CacheRun, LengthRun, PrecisionRun, SweepConfig};
 use crate::{Claims, ask};
 
@@ -33,9 +33,9 @@ pub fn self_check_lengths(
     let pairs = ask(|| Ok(pairs_in_order(rows))).ok();
     let counted =
         pairs.map_or_else(String::new, |(rising, all)| format!(": in {rising} of {all} pairs within a round"));
-    let neighbours = match not_told_apart(rows) {
+    let neighbours = match not_longer(rows) {
         none if none.is_empty() => "all neighbours told apart".to_owned(),
-        pairs => format!("neighbours not told apart: {}", pairs.join("; ")),
+        pairs => format!("neighbours: {}", pairs.join("; ")),
     };
     check
         .that(format!("every run made {new_tokens} new tokens"), all_made(rows.iter().map(|row| &row.runs), new_tokens))
@@ -115,7 +115,7 @@ mod tests {
         // Only the end is longer.
         let flat = [row(16, &[2.0, 2.0]), row(64, &[1.0, 1.0]), row(128, &[2.1, 1.9])];
         let check = self_check_lengths(&flat, &config());
-        assert!(!check.hold() && check.to_string().contains("neighbours not told apart: 16 and 64"), "{check}");
+        assert!(!check.hold() && check.to_string().contains("neighbours: 16 and 64 not told apart"), "{check}");
         let open = super::self_check_lengths(&flat, &config(), |_| todo!()).to_string();
         assert!(open.contains(". not measured yet: latency rises"), "{open}");
         let too_many = SweepConfig { max_new_tokens: 11, ..config() };

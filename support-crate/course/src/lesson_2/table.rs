@@ -60,7 +60,9 @@ const LATENCY: Quantity = Quantity {
     name: "latency",
     unit: "s",
     of: |runs| runs.latency_s,
-    is_named: |heading| ["(s)", "_s", "sec"].iter().any(|unit| heading.contains(unit)) && !heading.contains("ms"),
+    is_named: |heading| {
+        ["(s)", "[s]", "_s", "sec"].iter().any(|unit| heading.contains(unit)) && !heading.contains("ms")
+    },
 };
 
 const THROUGHPUT: Quantity = Quantity {

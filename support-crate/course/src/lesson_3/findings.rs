@@ -31,9 +31,11 @@ pub fn evaluations_claim(yours: Option<Evaluation>, librarys: &Perplexity) -> Cl
 
 /// What holds of batch sizes; `rows` as [`batch_sizes_table`](super::batch_sizes_table) has them.
 pub fn batch_sizes_claims(rows: &[(usize, f64, f64)]) -> Claims {
+    // NaN if one of them is.
     let spread = |of: fn(&(usize, f64, f64)) -> f64| {
         let values = || rows.iter().map(of);
-        (!rows.is_empty()).then(|| values().fold(f64::MIN, f64::max) / values().fold(f64::MAX, f64::min) - 1.0)
+        let largest = values().max_by(f64::total_cmp)?;
+        Some(largest / values().min_by(f64::total_cmp)? - 1.0)
     };
     claim("token-weighted, the perplexity is the same for every batch size, to five digits", {
         spread(|row| row.1).map(|spread| spread < 1e-5)
@@ -160,6 +162,8 @@ mod tests {
         assert!(batch_sizes_claims(&rows).hold() && (bias(&rows) - 2.5).abs() < 1e-12);
         let swapped = rows.map(|(size, right, biased)| (size, biased, right));
         assert_eq!(batch_sizes_claims(&swapped).to_string().matches("not so here").count(), 2);
+        let without_some = [(1, 40.0, 100.0), (4, f64::NAN, 60.0), (16, 40.0, f64::NAN)];
+        assert_eq!(batch_sizes_claims(&without_some).to_string().matches("not so here").count(), 2);
         assert!(padding_claims(&[(1, 0.0, 0.0), (4, 0.5, 0.1)]).hold());
         assert!(!padding_claims(&[(1, 0.0, 0.0), (4, 0.1, 0.5)]).hold());
     }

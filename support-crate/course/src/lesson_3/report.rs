@@ -31,7 +31,7 @@ pub fn quality_in_words(formats: &[(&str, Quality)]) -> Summary {
         format!(
             "{name}: by perplexity {}, ratio {:.5} [{:.5}, {:.5}]; by KL divergence {}, {:.1e} nats, of which \
              [{:.1e}, {:.1e}] above noise. Another top token in {:.2} % of places.",
-            told(!(ratio.low..=ratio.high).contains(&1.0)),
+            told(ratio.low > 1.0 || ratio.high < 1.0),
             ratio.value,
             ratio.low,
             ratio.high,

@@ -145,7 +145,7 @@ fn called<'a>(all: &'a [Configuration], format: &str) -> Result<&'a Quantization
 fn alike(all: &[Configuration]) -> Verdict {
     let Some(baseline) = all.first() else { return Err(no_configurations()) };
     for Configuration { name, options } in all {
-        let LoadOptions { precision, engine, quantization, check_finite, .. } = options;
+        let LoadOptions { precision, device, engine, quantization, .. } = options;
         if *precision != baseline.options.precision {
             return wrong!(
                 "what is not quantized is {precision} in {name:?} and {} in the baseline: then two things change at \
@@ -153,13 +153,18 @@ fn alike(all: &[Configuration]) -> Verdict {
                 baseline.options.precision
             );
         }
-        if *engine != baseline.options.engine || *check_finite != baseline.options.check_finite {
-            return wrong!(
-                "{name:?} has a different `engine` or `check_finite` from the baseline's: leave them at their defaults"
-            );
+        if *engine != baseline.options.engine {
+            return wrong!("{name:?} has a different `engine` from the baseline's: leave it at its default");
         }
         if engine.is_some_and(|engine| engine != Engine::for_device(options.device)) {
             return wrong!("{name:?} names an `engine` that is not {}'s: leave it at its default", options.device);
+        }
+        let rest = LoadOptions { precision: *precision, device: *device, engine: *engine, ..LoadOptions::default() };
+        if (LoadOptions { quantization: None, ..options.clone() }) != rest {
+            return wrong!(
+                "{name:?} sets another field than `precision`, `device` and `quantization`: leave the others at their \
+                 defaults"
+            );
         }
         let Some(config) = quantization else { continue };
         if let Some((field, value)) = differs(config) {

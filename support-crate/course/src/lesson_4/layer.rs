@@ -8,6 +8,7 @@ use quantlab::report::{BarPlot, LinePlot, RugPlot, Table};
 use crate::attempt;
 use crate::figure::largest_magnitude;
 use crate::layer;
+use crate::tables::median;
 
 /// The weights of one layer.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,9 +59,7 @@ pub fn typical_absmax(weights: &[f32], blocksize: usize) -> f64 {
         let square: f64 = block.iter().map(|weight| f64::from(*weight).powi(2)).sum();
         f64::from(largest_magnitude(block)) / (square / block.len() as f64).sqrt()
     };
-    let mut ratios: Vec<f64> = weights.chunks(blocksize.max(1)).map(ratio).filter(|ratio| ratio.is_finite()).collect();
-    ratios.sort_by(f64::total_cmp);
-    ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN)
+    median(weights.chunks(blocksize.max(1)).map(ratio).filter(|ratio| ratio.is_finite()))
 }
 
 /// The share of each code among the packed codes of blocks, in percent, from the smallest number of the codebook to the

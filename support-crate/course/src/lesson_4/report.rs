@@ -87,7 +87,7 @@ pub fn print_texts(rows: &[ExperimentRow], settings: &ExperimentSettings) {
         rows.iter().for_each(|row| println!("  {:26} {}", row.name, row.output(number)));
     }
     let (computed, all) = (rows.iter().filter(|row| row.outcome.is_ok()).count(), rows.len());
-    let failed = if computed < all { format!("; {} could not be loaded", all - computed) } else { String::new() };
+    let failed = if computed < all { format!("; {} failed", all - computed) } else { String::new() };
     println!("{computed} configurations, {} new tokens each{failed}", settings.max_new_tokens);
 }
 

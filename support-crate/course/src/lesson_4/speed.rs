@@ -118,13 +118,17 @@ pub fn speed_trade_off(speed: &[FormatSpeed]) -> Result<TradeOff> {
         .y("decode", "tokens/s")
         .higher_is_better()
         .intervals(decode_intervals(speed));
-    let first = speed.first().map(|one| &one.timing.run.engine);
-    let same_engine: Vec<&FormatSpeed> = speed.iter().filter(|one| Some(&one.timing.run.engine) == first).collect();
+    let same_engine = by_the_first_engine(speed);
     let plot = same_engine.iter().try_fold(empty, |plot, FormatSpeed { name, footprint, timing, .. }| {
         plot.point(short_name(name), footprint.mib_with_scales(), timing.decode_tokens_per_s)
     })?;
     let note = RunInfo::of_all(same_engine.iter().map(|one| &one.timing.run));
     Ok(plot.note(format!("{note} | taking turns")))
+}
+
+fn by_the_first_engine(speed: &[FormatSpeed]) -> Vec<&FormatSpeed> {
+    let first = speed.first().map(|one| &one.timing.run.engine);
+    speed.iter().filter(|one| Some(&one.timing.run.engine) == first).collect()
 }
 
 /// How many times as fast as the first row the one of this name, or with it in its name, decoded, round by round; NaN
@@ -161,7 +165,8 @@ fn memory(speed: &[FormatSpeed]) -> String {
     rate.map_or_else(String::new, |rate| format!("memory bandwidth in the same rounds, GB/s: {rate:.1}"))
 }
 
-/// The formats that no other one beats, in memory and quality and in memory and decode, by the learner's function.
+/// The formats that no other one beats, in memory and quality and in memory and decode (of the first row's engine), by the
+/// learner's function.
 pub fn fronts(
     quality: &[FormatQuality],
     speed: &[FormatSpeed],
@@ -178,7 +183,8 @@ pub fn fronts(
         .map(|one| (&one.name, (one.footprint.mib_with_scales(), one.comparison.kl_divergence.value)))
         .collect();
     let seconds = |one: &FormatSpeed| 1.0 / one.timing.decode_tokens_per_s.median;
-    let of_speed = speed.iter().map(|one| (&one.name, (one.footprint.mib_with_scales(), seconds(one)))).collect();
+    let point = |one: &FormatSpeed| (one.footprint.mib_with_scales(), seconds(one));
+    let of_speed = by_the_first_engine(speed).into_iter().map(|one| (&one.name, point(one))).collect();
     Summary::new("What no other format beats")
         .point(format!("in memory and KL divergence: {}", names(of_quality)))
         .point(format!("in memory and decode: {}", names(of_speed)))
@@ -241,11 +247,11 @@ mod tests {
         let rows = [ExperimentRow { name: "NF4".into(), outcome: Ok(result) }];
         let text = latency_table(&rows, &speed).unwrap().to_text();
         assert!(text.contains("outside") && !text.contains("inside"), "{text}");
-        // A row by another engine has no place in the picture of memory and speed.
+        // A row by another engine has no place among memory and speed.
         speed[3].timing.run.engine = "tch".to_owned();
         assert_eq!(speed_trade_off(&speed).unwrap().table().rows(), 3);
         let front = fronts(&[], &speed, |points| vec![points.len() - points.len().min(1)]).to_string();
-        assert!(front.ends_with("in memory and decode: FP4"), "{front}");
+        assert!(front.ends_with("in memory and decode: NF4"), "{front}");
         assert!(speed_trade_off(&[]).is_ok() && latency_table(&[], &[]).is_ok());
         assert_eq!(decode_table(&[]).unwrap().rows(), 0);
     }

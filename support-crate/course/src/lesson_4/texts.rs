@@ -33,7 +33,7 @@ fn judged(rows: &[ExperimentRow], repetition: fn(&str) -> f64) -> Table {
     let table = rows.iter().enumerate().fold(table, |table, (number, row)| match &row.outcome {
         Ok(ExperimentResult { outputs, .. }) => {
             let pairs = || base.iter().zip(outputs);
-            let more = |(base, text): &(&String, &String)| repetition(text) > repetition(base) + MORE;
+            let more = |(base, text): &(&String, &String)| repetition(text) >= repetition(base) + MORE - 1e-9;
             table.row((
                 &row.name,
                 pairs().filter(|(base, text)| base != text).count().to_string(),

@@ -9,7 +9,7 @@ use super::layers::{FourBits, Split, attention_in};
 use super::{Cure, Format, Per};
 use crate::Claims;
 use crate::formats::{FormatRow, measured_on};
-use crate::tables::{BY_ROUND, milliseconds, told_apart};
+use crate::tables::{BY_ROUND, intervals_of, median, milliseconds, told_apart};
 
 /// The largest magnitude of each channel of what goes into attention, block by block.
 pub fn channels(all: &[SiteNumbers], largest_by_channel: fn(&[f32], usize) -> Vec<f32>) -> Vec<Vec<f32>> {
@@ -29,9 +29,8 @@ pub fn heat_map(title: &str, rows: &[Vec<f32>]) -> Result<HeatMap> {
 /// The largest channel over the median of its block, of the block where that is most.
 pub fn channel_ratio(rows: &[Vec<f32>]) -> f64 {
     let of = |row: &Vec<f32>| {
-        let mut sorted = row.clone();
-        sorted.sort_by(f32::total_cmp);
-        Some(f64::from(*sorted.last()? / sorted[sorted.len() / 2]))
+        let largest = row.iter().copied().max_by(f32::total_cmp)?;
+        Some(f64::from(largest) / median(row.iter().map(|&x| f64::from(x))))
     };
     rows.iter().filter_map(of).fold(f64::NAN, f64::max)
 }
@@ -50,14 +49,9 @@ pub fn peaks(all: &[SiteNumbers], peak_to_rms: fn(&[f32]) -> f64) -> Vec<Peaks> 
 /// The median over all blocks, the largest, and where that is.
 pub fn peaks_table(peaks: &[Peaks]) -> Table {
     let worst = |all: &[f64]| (0..all.len()).max_by(|a, b| all[*a].total_cmp(&all[*b])).unwrap_or(0);
-    let median = |all: &[f64]| {
-        let mut sorted = all.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        sorted[sorted.len() / 2]
-    };
     Table::new("Peak over root of the mean square")
         .column("what goes into", "", peaks.iter().map(|(name, _)| *name))
-        .column("median of all blocks", "", peaks.iter().map(|(_, all)| median(all)))
+        .column("median of all blocks", "", peaks.iter().map(|(_, all)| median(all.iter().copied())))
         .column("largest", "", peaks.iter().map(|(_, all)| all[worst(all)]))
         .column("in block", "", peaks.iter().map(|(_, all)| worst(all)))
 }
@@ -269,7 +263,9 @@ pub fn cost_table(rows: &[FormatRow]) -> Result<Table> {
         |(i, row): (usize, &FormatRow)| (i > 0).then(|| rows[0].timing.runs.ratio_to(&row.timing.runs)).transpose();
     let ratios: Vec<Option<Statistics>> = rows.iter().enumerate().map(ratio).collect::<Result<_>>()?;
     let mib = |row: &FormatRow| row.footprint.mib_with_scales();
-    let tokens = rows.first().map_or(0, |row| row.timing.prompt_tokens);
+    let first = rows.first().map(|row| &row.timing);
+    let (tokens, intervals) =
+        (first.map_or(0, |timing| timing.prompt_tokens), intervals_of(first.map(|one| &one.runs)));
     Ok(Table::new(format!("Reading a prompt of {tokens} tokens"))
         .column("format", "", rows.iter().map(|row| row.name.as_str()))
         .column("memory", "MiB", rows.iter().map(mib))
@@ -277,7 +273,7 @@ pub fn cost_table(rows: &[FormatRow]) -> Result<Table> {
         .column("times as fast as the first", "", ratios.iter().map(|ratio| ratio.map(Estimate::from)))
         .column("so it is", "", ratios.iter().map(|ratio| ratio.map_or("", told_apart)))
         .note(measured_on(rows))
-        .note(format!("medians with their intervals, formats in turn; times as fast: {BY_ROUND}")))
+        .note(format!("{intervals}, formats in turn; times as fast: {BY_ROUND}")))
 }
 
 #[cfg(test)]

@@ -120,10 +120,12 @@ impl Feedback {
     }
 }
 
-/// The columns of a Hessian, those with the largest inputs first.
+/// The columns of a Hessian, those with the largest inputs first; as they are, if it has another size.
 pub fn largest_first(hessian: &[f64], columns: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..columns).collect();
-    order.sort_by(|a, b| hessian[b * columns + b].total_cmp(&hessian[a * columns + a]));
+    if hessian.len() == columns * columns {
+        order.sort_by(|a, b| hessian[b * columns + b].total_cmp(&hessian[a * columns + a]));
+    }
     order
 }
 
@@ -358,6 +360,8 @@ mod tests {
         }
         let others = inputs.clone();
         let layer = CalibratedLayer::new("f".to_owned(), columns, weights, inputs, others).unwrap();
+        // As long as `hessian` is not written.
+        assert!(Feedback::new(&[], &largest_first(&[], columns)).is_err());
         assert_eq!((layer.rows, layer.group_sizes()), (rows, vec![32, 96]));
         let methods = Methods { grid_between, code_of: code, clipped_grid: clipping_of, gptq_row };
         let ways = layer.ways(&damped(&layer.inputs, columns), &methods);

@@ -1,12 +1,16 @@
 //! The ladders of the lesson: what learners wrote for a format, each on the matrix of that format.
 
+use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
+
 use quantlab::error::Result;
 use quantlab::measure::threads;
 use quantlab::report::{Estimate, LinePlot};
 
 use super::picture::roofline_points;
 use super::{Ladder, Limits, Matrices, Step, Work};
-use crate::attempt;
+use crate::outcome::quietly;
+use crate::{Complaint, attempt};
 
 /// A dot product in float32, with its name.
 pub type Dot = (&'static str, fn(&[f32], &[f32]) -> f32);
@@ -30,9 +34,22 @@ pub fn each_row(dot: impl Fn(&[f32], &[f32]) -> f32, weights: &[f32], x: &[f32],
 }
 
 /// A kernel on all threads. It is tried on no rows first: one that is still `todo!()` says so on this thread, quietly.
+///
+/// # Panics
+/// As the first part that does, on this thread: what another one prints would count as a failure of the cell.
 fn shared(in_threads: InThreads, y: &mut [f32], part: &(dyn Fn(usize, &mut [f32]) + Sync)) {
     part(0, &mut []);
-    in_threads(threads(), y, part);
+    let complaint = Mutex::new(None);
+    in_threads(threads(), y, &|at, y| {
+        if let Err(panicked) = quietly(|| part(at, y)) {
+            complaint.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panicked);
+        }
+    });
+    match complaint.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(Complaint::Panicked(message)) => resume_unwind(Box::new(message)),
+        Some(other) => resume_unwind(Box::new(other.to_string())),
+        None => {}
+    }
 }
 
 const ROUNDS: usize = 12;
@@ -53,8 +70,8 @@ pub fn float32_ladder(m: &Matrices, dots: &[Dot], in_blocks: Rows, in_threads: I
     Ladder::measure(("float32", w.len() / k), m.of_library()[0], x, ROUNDS, &steps)
 }
 
-/// Times one row of inputs, and four that share each row of weights, on all threads. Of the four, the first one's outputs
-/// are kept.
+/// Times one row of inputs, and four that share each row of weights, on all threads. The four are multiples of the one, and
+/// of each row's four outputs another one is kept in turn, divided by its multiple.
 ///
 /// # Errors
 /// As [`Ladder::measure`].
@@ -65,10 +82,15 @@ pub fn batch_ladder(
     in_threads: InThreads,
 ) -> Result<Ladder> {
     let (w, x, k) = (&m.float32[..], &m.x[..], m.x.len());
-    let inputs = [1.0, 0.5, -1.0, 2.0].map(|scale: f32| x.iter().map(|x| scale * x).collect::<Vec<_>>());
+    let scales = [1.0, 0.5, -1.0, 2.0_f32];
+    let inputs = scales.map(|scale| x.iter().map(|x| scale * x).collect::<Vec<_>>());
     let inputs = [&inputs[0][..], &inputs[1], &inputs[2], &inputs[3]];
     let one = |at: usize, y: &mut [f32]| in_blocks(&w[at * k..][..y.len() * k], x, y);
-    let four = |at: usize, y: &mut [f32]| each_row(|w, _| four_dots(inputs, w)[0], &w[at * k..][..y.len() * k], x, y);
+    let four = |at: usize, y: &mut [f32]| {
+        for (i, y) in y.iter_mut().enumerate() {
+            *y = four_dots(inputs, &w[(at + i) * k..][..k])[i % 4] / scales[i % 4];
+        }
+    };
     let tried = |y: &mut [f32]| {
         four_dots([&[]; 4], &[]);
         shared(in_threads, y, &four);
@@ -230,6 +252,25 @@ mod tests {
         let intensities: Vec<f64> = points.iter().map(|(_, intensity, _)| *intensity).collect();
         assert_eq!(intensities[..3], [0.5, 0.5, 2.0]);
         assert!(intensities.len() == 6 && intensities[3] > 1.9 && intensities[5] == 2.0 / 0.5625, "{intensities:?}");
+    }
+
+    #[test]
+    fn what_a_thread_panics_with_stands_in_the_table() {
+        let m = Matrices::random(2, 64);
+        let broken = |_: &[f32], _: &[f32], y: &mut [f32]| assert!(y.is_empty(), "{} rows", y.len());
+        let in_another = |_: usize, y: &mut [f32], part: &(dyn Fn(usize, &mut [f32]) + Sync)| {
+            std::thread::scope(|scope| drop(scope.spawn(|| part(0, y))));
+        };
+        let ladder = float32_ladder(&m, &[("one sum", dot)], broken, in_another).unwrap();
+        assert_eq!(ladder.missing, ["four rows at once: it panicked: 2 rows", "all threads: it panicked: 2 rows"]);
+    }
+
+    #[test]
+    fn four_inputs_are_all_looked_at() {
+        let m = Matrices::random(6, 128);
+        let first = |rows: [&[f32]; 4], x: &[f32]| [dot(rows[0], x); 4];
+        let batch = batch_ladder(&m, |w, x, y| each_row(dot, w, x, y), first, in_one_thread).unwrap();
+        assert_eq!(batch.agrees(1e-4), Some(false));
     }
 
     #[test]

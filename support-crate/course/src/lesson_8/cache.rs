@@ -233,7 +233,7 @@ pub fn check_head_bytes(yours: fn(usize, usize, usize) -> usize) -> Score {
     };
     Score::new("head_bytes", BYTES_HINTS)
         .point("long contexts", of(&[(4096, 64, 4), (4096, 64, 8), (131_072, 128, 4), (1000, 32, 8), (161, 96, 4)]))
-        .point("heads of any width", of(&[(4096, 48, 4), (777, 80, 8), (300, 12, 4), (224, 33, 8)]))
+        .point("heads of any width", of(&[(4096, 48, 4), (777, 80, 8), (300, 12, 4), (224, 33, 4)]))
         .point(
             "short ones",
             of(&[(0, 64, 4), (1, 64, 8), (33, 64, 4), (64, 48, 8), (65, 64, 4), (127, 64, 8), (97, 32, 4)]),

@@ -153,7 +153,7 @@ impl PrefixRun {
         without.requests.iter().zip(&with.requests).all(|(a, b)| a.tokens == b.tokens)
     }
 
-    /// Tokens computed and copied, and times to the first token from when a request's turn came.
+    /// Tokens computed and copied, and when all were done.
     pub fn table(&self) -> Table {
         Table::new("Six requests with the same beginning")
             .column("prefix cache", "", ["without", "with"])
@@ -268,8 +268,11 @@ pub fn knee_plot(
     simulated: Simulated<'_>,
     percentile: Percentile<'_>,
 ) -> Result<LinePlot> {
-    let middle = runs.iter().map(|run| run.rate).sum::<f64>() / runs.len().max(1) as f64;
     let mut plot = LinePlot::new("The knee").x("requests per second", "").y("time to first token, p90", "ms").log_y();
+    if runs.is_empty() {
+        return Ok(plot.note("not measured yet"));
+    }
+    let middle = runs.iter().map(|run| run.rate).sum::<f64>() / runs.len() as f64;
     for (name, by) in [("yours", plan), ("static batches", static_batch as Scheduler)] {
         let mut curve = Vec::new();
         for step in 1..=14 {
