@@ -15,7 +15,7 @@ answers!("lesson_4", quantize_block, quantlab_course::check_quantize_block: a_by
 
 answers!("lesson_4", dequantize_block, quantlab_course::check_dequantize_block: a_value_each, absmax_squared, always_64, backwards, by_place, codebook_made_to_end_at_one, divided, high_halves_then_low, low_half_first, not_scaled, one_zero_for_each_byte, own_codebook, pushed, signed_bytes, sixty_four_at_most, solution, sorts_the_codebook, table_of_restored, unfinished, zeros_at_the_end_dropped);
 
-answers!("lesson_4", configurations, quantlab_course::check_configurations: always_cpu, bfloat16_too, checks_the_quantized, compute_in_bfloat16, cpu_leaves_quantized_out, default_4bit, device_of_the_baseline_only, double_quant, engine_named, engine_of_the_quantized, first_gpu_always, gpu_leaves_quantized_out, half_on_cpu, head_too, int4, large_blocks, names_with_the_rest, no_baseline_in_the_name, no_int8, no_threshold, nothing_quantized, one_by_one, one_label, only_the_first_gpu, other_order, other_rest, rest_in_float32, skips_attention, solution, swapped, table_of_four, unfinished, written_out);
+answers!("lesson_4", configurations, quantlab_course::check_configurations: always_cpu, bfloat16_too, checks_the_quantized, compute_in_bfloat16, cpu_leaves_quantized_out, default_4bit, device_of_the_baseline_only, double_quant, engine_named, engine_of_the_quantized, first_gpu_always, gpu_leaves_quantized_out, half_on_cpu, head_too, int4, large_blocks, names_with_the_rest, no_baseline_in_the_name, no_int8, no_threshold, not_looked_at, nothing_quantized, one_by_one, one_label, only_the_first_gpu, other_order, other_rest, rest_in_float32, restored_weights, skips_attention, solution, swapped, table_of_four, unfinished, written_out);
 
 answers!("lesson_4", generate_text_and_time, quantlab_course::check_generate_text_and_time: all_in_the_stopwatch, by_hand, checked, collected, cut_after_the_prompt, decode_in_the_stopwatch, decode_inside, encode_inside, error_as_text, fifty, first_token_only, milliseconds, min_new_tokens, not_synchronized, own_clock, per_token, prompt_trimmed, reads_the_clock_for_the_tokenizer, sampled, solution, stops_at_eos, token_by_token, unfinished, unreadable_is_empty, waits_are_ignored, waits_late, warm_up_inside, with_prompt);
 
@@ -23,7 +23,7 @@ answers!("lesson_4", run_experiment, quantlab_course::check_run_experiment: all_
 
 answers!("lesson_4", rounding_error, quantlab_course::check_rounding_error: first_lost, in_f32, loop_over_places, magnitudes, means, no_root, not_divided, of_the_restored, root_mean_square, share, solution, summed_first, unfinished);
 
-answers!("lesson_4", repetition, quantlab_course::check_repetition: at_once_only, counted_only, distinct_joined, first_time_too, five_words, lower_case, nan_for_short_texts, new_ones, of_the_words, one_too_few, panics_for_short_texts, percent, searched_before, solution, split_at_spaces, tabs_kept, three_words, unfinished, words);
+answers!("lesson_4", repetition, quantlab_course::check_repetition: at_once_only, counted_only, distinct_joined, first_time_too, five_words, joined_without_spaces, lower_case, nan_for_short_texts, new_ones, of_the_words, one_too_few, panics_for_short_texts, percent, searched_before, solution, split_at_spaces, tabs_kept, three_words, unfinished, words);
 
 answers!("lesson_4", pareto_front, quantlab_course::check_pareto_front: beats_itself, by_cost, either, from_one, larger_is_better, loops, neighbours_only, no_points_panic, solution, strictly, swept, the_beaten, twins_beat, unfinished);
 

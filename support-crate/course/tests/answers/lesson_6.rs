@@ -16,7 +16,7 @@ answers!("lesson_6", bits_per_weight, quantlab_course::check_bits_per_weight: co
 
 answers!("lesson_6", clipped_grid, quantlab_course::check_clipped_grid: first, high_alone, inside, large_errors_never_win, last_of_equals, low_alone, magnitudes, mean, min_by, most, quotients, solution, stops, unfinished, whole, without_zero, worst);
 
-answers!("lesson_6", hessian, quantlab_course::check_hessian: all_damped, damping_at_least, dead_columns_get_one, diagonal_alone, half, largest_damps, last_token, mean, not_damped, of_tokens, once, solution, sum_damps, sums_in_f32, tokens_in_pairs, triple, unfinished);
+answers!("lesson_6", hessian, quantlab_course::check_hessian: all_damped, damping_at_least, dead_columns_get_one, diagonal_alone, half, largest_damps, last_token, mean, not_damped, of_tokens, once, only_the_diagonal_given, solution, sum_damps, sums_in_f32, tokens_in_pairs, triple, unfinished);
 
 answers!("lesson_6", gptq_row, quantlab_course::check_gptq_row: by_column, divided_twice, first_grid, gathers_before, in_loops, itself_too, late, nearest, next_only, not_divided, of_original, other_sign, rounds_original, solution, too_few, unfinished, weights_in_f32, within_64);
 

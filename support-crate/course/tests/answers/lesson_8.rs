@@ -18,7 +18,7 @@ answers!("lesson_8", tokens_per_pass, quantlab_course::check_tokens_per_pass: al
 
 answers!("lesson_8", round_cache, quantlab_course::check_round_cache: across_tokens, codes_in_i8, each_number, equal_to_zero, from_zero, nan, one_grid, other_way, sixteen_steps, small_is_equal, solution, strides, symmetric, tail, transposed, truncated, unfinished, whole_line);
 
-answers!("lesson_8", head_bytes, quantlab_course::check_head_bytes: after_128, all_begun, all_tokens, always_128, as_keys, float16_rest, half_scales, in_bits, in_bits_of, keys_only, keys_recent, no_recent, no_scales, one_early, one_token, sixty_four, solution, underflows, unfinished, whole_parts);
+answers!("lesson_8", head_bytes, quantlab_course::check_head_bytes: after_128, all_begun, all_tokens, always_128, as_keys, float16_rest, half_scales, in_bits, in_bits_of, keys_only, keys_recent, no_recent, no_scales, one_early, one_token, sixty_four, solution, underflows, unfinished, whole_bytes_of_a_token, whole_parts);
 
 answers!("lesson_8", cached_tokens, quantlab_course::check_cached_tokens: blocks, first_before, first_only, goes_on, last_too, not_chained, one_short, panics, partial, scan, solution, unfinished, while_loop);
 

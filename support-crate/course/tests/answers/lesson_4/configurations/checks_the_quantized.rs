@@ -1,5 +1,5 @@
 // Looks at the weights of quantized models only.
-// wrong: a different `engine` or `check_finite`
+// wrong: sets another field
 fn configurations(device: Device) -> Vec<Configuration> {
     let precision = if device.is_cpu() { Precision::Float32 } else { Precision::Float16 };
     let one = |name: &str, quantization: Option<QuantizationConfig>| Configuration {

@@ -1,5 +1,5 @@
 // Quantized models on libtorch.
-// wrong: a different `engine` or `check_finite`
+// wrong: a different `engine`
 fn configurations(device: Device) -> Vec<Configuration> {
     let precision = if device.is_cpu() { Precision::Float32 } else { Precision::Float16 };
     let one = |name: &str, quantization: Option<QuantizationConfig>| Configuration {
