@@ -6,7 +6,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::grid::{float16, float16_bytes, from_float16};
-use super::trials::{Close, Trial, in_each, wide};
+use super::trials::{Close, Trial, in_each, of_length, wide};
 use crate::cases::random;
 use crate::{Complaint, Score, ask};
 
@@ -34,12 +34,6 @@ fn random_blocks(scales: usize, kind: GgmlType, seed: u64) -> Vec<Vec<u8>> {
         bytes
     };
     (0..12).map(block).collect()
-}
-
-fn of_length<T>(all: Vec<T>, expected: usize) -> Result<Vec<T>, Complaint> {
-    let len = all.len();
-    Complaint::unless(len == expected, || format!("you gave {len} numbers, and {expected} are expected"))?;
-    Ok(all)
 }
 
 fn restored(kind: GgmlType, block: &[u8]) -> Vec<f64> {

@@ -3,7 +3,7 @@
 use quantlab::error::{Error, Result as Outcome};
 use quantlab::interrupt;
 
-use super::trials::{Close, Trial, in_each, wide};
+use super::trials::{Close, Trial, in_each, of_length, wide};
 use crate::cases::{random, row};
 use crate::{Complaint, Score, ask};
 
@@ -88,15 +88,7 @@ pub fn check_hessian(yours: fn(&[f32], usize) -> Vec<f64>) -> Score {
                 7 => inputs.iter_mut().for_each(|x| *x *= 1e-6),
                 _ => {}
             }
-            let got = ask(|| Ok(yours(&inputs, columns)))?;
-            if got.len() != columns * columns {
-                return wrong!(
-                    "hessian of {tokens} tokens of {columns} inputs: you gave {} numbers, and {} are expected, one for \
-                     each two of the inputs",
-                    got.len(),
-                    columns * columns
-                );
-            }
+            let got = of_length(ask(|| Ok(yours(&inputs, columns)))?, columns * columns)?;
             let kept = |matrix: Vec<f64>| -> Vec<f64> {
                 let places = (0..columns).flat_map(|i| (0..columns).map(move |j| (i, j)));
                 places.zip(matrix).filter(|((i, j), _)| part(*i, *j)).map(|(_, x)| x).collect()

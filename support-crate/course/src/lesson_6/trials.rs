@@ -11,6 +11,13 @@ pub(super) fn in_each(trials: Result<Vec<Trial>, Complaint>, close: Close, name:
     trial::all_close(&trials?, close, name, "")
 }
 
+/// As many numbers as are expected, or a complaint that says how many there are.
+pub(super) fn of_length<T>(all: Vec<T>, expected: usize) -> Result<Vec<T>, Complaint> {
+    let len = all.len();
+    Complaint::unless(len == expected, || format!("you gave {len} numbers, and {expected} are expected"))?;
+    Ok(all)
+}
+
 /// Numbers between -`most` and `most`, more of them near 0.
 pub(super) fn weights(rng: &mut StdRng, n: usize, most: f32) -> Vec<f32> {
     (0..n).map(|_| most * rng.random_range(-1.0..1.0_f32) * rng.random_range(0.0..1.0_f32)).collect()
