@@ -42,7 +42,8 @@ pub fn check_path(root: &Path, hint: &str) -> Result<()> {
 
 impl Home {
     /// Finds the folder: `QUANTLAB_HOME`, else the shared set-up that this program belongs to, else
-    /// `$XDG_CACHE_HOME/quantlab`, else `~/.cache/quantlab`. Of a shared folder, the set-up that it names.
+    /// `$XDG_CACHE_HOME/quantlab`, else `~/.cache/quantlab`. Of a shared folder, the set-up that it names. Symbolic links
+    /// are followed: what the system says of open files and folders has the real path.
     pub fn find() -> Result<Self> {
         let named = non_empty_var("QUANTLAB_HOME").map(PathBuf::from);
         let root = named.or_else(set_up_of_program).or_else(|| Some(cache()?.join("quantlab"))).context(
@@ -50,6 +51,7 @@ impl Home {
         )?;
         let root = std::path::absolute(&root)
             .with_context(|| format!("QUANTLAB_HOME={} is not a usable path", root.display()))?;
+        let root = real_path(&root);
         check_path(&root, "export QUANTLAB_HOME=/some/plain/path")?;
         let root = fs::read_link(root.join(CURRENT)).map_or(root.clone(), |release| root.join(release));
         let fixed = root.join(SHARED).exists();
@@ -278,6 +280,14 @@ fn set_up_of_program() -> Option<PathBuf> {
     root.join(SHARED).exists().then(|| root.to_owned())
 }
 
+/// A path without symbolic links, as far as it exists.
+fn real_path(path: &Path) -> PathBuf {
+    let mut there = path.ancestors();
+    let real = there.find_map(|there| Some(there.canonicalize().ok()?.join(path.strip_prefix(there).ok()?)));
+    // Collected anew, it has no slash at its end.
+    real.map_or_else(|| path.to_owned(), |real| real.components().collect())
+}
+
 /// The user's cache folder.
 fn cache() -> Option<PathBuf> {
     let named = non_empty_var("XDG_CACHE_HOME").map(PathBuf::from);
@@ -352,6 +362,16 @@ mod tests {
         assert!(!home.is_done("python", "b"));
         home.mark_undone("python").unwrap();
         assert!(!home.is_done("python", "a"));
+    }
+
+    #[test]
+    fn links_on_the_way_are_followed_and_what_is_not_there_yet_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("disk/user")).unwrap();
+        std::os::unix::fs::symlink("disk/user", root.join("home")).unwrap();
+        assert_eq!(real_path(&root.join("home")).as_os_str(), root.join("disk/user").as_os_str());
+        assert_eq!(real_path(&root.join("home/.cache/quantlab")), root.join("disk/user/.cache/quantlab"));
     }
 
     #[test]
