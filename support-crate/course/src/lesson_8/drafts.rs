@@ -14,7 +14,7 @@ use crate::tables::{percent, told_apart};
 use crate::{Claims, claim, held_out_samples};
 
 /// New tokens of a run.
-const NEW: usize = 24;
+const NEW: usize = 20;
 const LOOKUP: &str = "prompt lookup";
 
 /// New tokens of a run that only warms up.
@@ -31,7 +31,7 @@ fn options(new_tokens: usize) -> GenerateOptions {
 fn beginnings(loaded: &Loaded) -> Result<Vec<(&'static str, Vec<u32>)>> {
     let text = held_out_samples(3, 600)?[1];
     let ids = loaded.tokenizer.encode(text)?;
-    let (once, half) = (&ids[..ids.len().min(80)], ids.len().min(80) / 2);
+    let (once, half) = (&ids[..ids.len().min(64)], ids.len().min(64) / 2);
     Ok(vec![
         ("a text that repeats itself", [once, &once[..half]].concat()),
         ("a text that is new", ids[..half].to_vec()),

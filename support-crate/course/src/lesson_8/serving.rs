@@ -22,14 +22,14 @@ pub(super) type Scheduler = fn(&View) -> Plan;
 pub(super) type Percentile<'a> = &'a dyn Fn(&[f64], f64) -> f64;
 type Simulated<'a> = &'a dyn Fn(&[Job], &ServerOptions, &dyn Fn(&View) -> Plan, &dyn Fn(usize) -> f64) -> Vec<Progress>;
 
-/// Different requests: prompts of 4 to 60 tokens of the held-out text, 4 to 24 new tokens, short ones as frequent as long ones.
+/// Different requests: prompts of 4 to 48 tokens of the held-out text, 4 to 18 new tokens, short ones as frequent as long ones.
 ///
 /// # Errors
 /// None in practice.
 pub fn requests(loaded: &Loaded, count: usize) -> Result<Vec<Request>> {
     let mut rng = random(88);
     let mut request = |text: &str| {
-        let (prompt, new) = (4 + rng.random_range(0..57), 4 + rng.random_range(0..21));
+        let (prompt, new) = (4 + rng.random_range(0..45), 4 + rng.random_range(0..15));
         let prompt = loaded.tokenizer.encode(text)?.into_iter().take(prompt).collect();
         let options = GenerateOptions { max_new_tokens: new, stop_at_eos: false, ..GenerateOptions::default() };
         Ok(Request { prompt, options })
