@@ -1,4 +1,4 @@
-//! What pages and workflows promise without running anything: links, lengths, versions, pinned actions. Needs no set-up.
+//! What pages and workflows promise without running anything: links, lengths, versions, stubs, pinned actions. Needs no set-up.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -143,7 +143,7 @@ fn the_image_begins_with_a_stub_for_each_target() {
         container.lines().filter(|line| line.starts_with("COPY ")).flat_map(str::split_whitespace).collect();
     let manifest = read(root().join("Cargo.toml"));
     let members = manifest.lines().find_map(|line| line.strip_prefix("members = [")?.strip_suffix(']')).unwrap();
-    let mut wanted = BTreeSet::new();
+    let mut wanted: BTreeSet<String> = BTreeSet::new();
     for member in members.split(", ").map(|member| member.trim_matches('"')) {
         assert!(copied.contains(format!("{member}/Cargo.toml").as_str()), "{member} is not copied");
         let is_copied = |file: &String| copied.iter().any(|folder| file.starts_with(&format!("{folder}/")));
