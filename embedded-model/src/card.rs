@@ -80,8 +80,9 @@ anew.
 | license | MIT or Apache-2.0 |
 
 Files: `config.json`, `generation_config.json`, `model.safetensors`, `tokenizer.json`,
-`tokenizer_config.json`; `facts.json` (the facts that are asked), `held_out.txt` (documentation that was
-never trained on), `loss.csv` and `loss.svg` (the loss curve).
+`tokenizer_config.json`; `model-qat.safetensors` and `model-control.safetensors` (the same model after some more
+steps, see Finishing); `facts.json` (the facts that are asked), `held_out.txt` (documentation that was never trained
+on), `items.json` (multiple-choice items of the course), `loss.csv` and `loss.svg` (the loss curve).
 ",
         layers = shape.layers,
         heads = shape.heads,

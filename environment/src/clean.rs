@@ -9,7 +9,7 @@ use crate::home::{Home, remove_if_there};
 use crate::ui::{human_size, is_confirmed};
 
 /// What set-up and kernels make in the home; anything else there is not ours to remove.
-const OURS: [&str; 37] = [
+const OURS: [&str; 38] = [
     "amx-trials",
     "bin",
     "book",
@@ -31,6 +31,7 @@ const OURS: [&str; 37] = [
     "libtorch",
     "logs",
     "models",
+    "models.lock",
     "no-jupyter",
     "peers",
     "peers.lock",

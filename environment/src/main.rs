@@ -67,7 +67,7 @@ enum Task {
         #[arg(long, value_name = "URL|FILE")]
         from: Option<String>,
     },
-    /// Make an empty notebook with the library ready
+    /// Make a notebook of your own, which loads a model, continues a text and times it
     New {
         /// Its name, in `own` beside the lessons; or its path
         name: PathBuf,
@@ -90,7 +90,7 @@ enum Task {
         #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
         timeout: u64,
     },
-    /// List sentences of the lessons that sound like findings, and that no claim and no output holds to their run
+    /// List sentences of the lessons that have a number or a comparison, and that no claim holds to their run
     Claims {
         /// A lesson, by name or the beginning of it [default: all]
         lesson: Option<String>,
@@ -101,7 +101,8 @@ enum Task {
     Grade(grade::Request),
     /// Measure many models in the same way, for one table (sets up first if needed)
     Sweep(sweep::Request),
-    /// Run Dask for `cargo lab grade --scheduler`: `cargo lab dask scheduler`, `cargo lab dask worker ADDRESS`
+    /// Run Dask for `cargo lab grade --scheduler` and `cargo lab sweep --scheduler`: `cargo lab dask scheduler`, and on each
+    /// machine `cargo lab dask worker ADDRESS`
     Dask {
         /// What its own command takes
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]

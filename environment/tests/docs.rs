@@ -1,4 +1,4 @@
-//! What pages and workflows promise without running anything: links, lengths, versions, pinned actions. Needs no set-up.
+//! What pages and workflows promise without running anything: links, lengths, versions, stubs, pinned actions. Needs no set-up.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -105,6 +105,59 @@ fn all_say_the_same_version() {
     assert!(pinned.starts_with(&format!("{rust}.")));
     assert!(read(root().join("environment/container/Containerfile")).contains(&format!("rust:{rust}-")));
     assert!(read(root().join(".github/workflows/tests.yml")).contains(&format!("toolchain install {pinned} ")));
+}
+
+/// The files of a member's targets: those that its manifest names, and a library or program where Cargo looks for one.
+fn targets(member: &str) -> BTreeSet<String> {
+    let is_there = |path: &String| root().join(path).is_file();
+    let inferred = ["lib", "main"].map(|name| format!("{member}/src/{name}.rs"));
+    let mut found: BTreeSet<String> = inferred.into_iter().filter(is_there).collect();
+    for section in read(root().join(member).join("Cargo.toml")).split("\n[").skip(1) {
+        let (head, body) = section.split_once('\n').unwrap_or((section, ""));
+        let folder = match head.trim_matches(['[', ']']) {
+            "bench" => "benches",
+            "bin" => "src/bin",
+            "example" => "examples",
+            "test" => "tests",
+            _ => continue,
+        };
+        let value = |key: &str| {
+            body.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"'))
+        };
+        let name = value("name").unwrap_or_else(|| panic!("{member}: a {head} without a name"));
+        let file = value("path").map(|path| format!("{member}/{path}")).or_else(|| {
+            let usual = ["", "/main"].map(|end| format!("{member}/{folder}/{name}{end}.rs"));
+            usual.into_iter().find(is_there)
+        });
+        found.insert(file.unwrap_or_else(|| panic!("{member}: no file for {name}")));
+    }
+    found
+}
+
+/// Cargo reads a workspace only if each target that is named has a file; and of two in different places, as a stub and
+/// the checkout's own file can be, it takes neither.
+#[test]
+fn the_image_begins_with_a_stub_for_each_target() {
+    let container = read(root().join("environment/container/Containerfile"));
+    let copied: BTreeSet<&str> =
+        container.lines().filter(|line| line.starts_with("COPY ")).flat_map(str::split_whitespace).collect();
+    let manifest = read(root().join("Cargo.toml"));
+    let members = manifest.lines().find_map(|line| line.strip_prefix("members = [")?.strip_suffix(']')).unwrap();
+    let mut wanted: BTreeSet<String> = BTreeSet::new();
+    for member in members.split(", ").map(|member| member.trim_matches('"')) {
+        assert!(copied.contains(format!("{member}/Cargo.toml").as_str()), "{member} is not copied");
+        let is_copied = |file: &String| copied.iter().any(|folder| file.starts_with(&format!("{folder}/")));
+        wanted.extend(targets(member).into_iter().filter(|file| !is_copied(file)));
+    }
+    let (before, _) = container.split_once("cargo lab setup").unwrap();
+    let (_, stubs) = before.rsplit_once("RUN ").unwrap();
+    let (files, folders): (BTreeSet<&str>, BTreeSet<&str>) =
+        stubs.split_whitespace().filter(|word| word.contains('/')).partition(|word| word.ends_with(".rs"));
+    assert_eq!(files, wanted.iter().map(String::as_str).collect::<BTreeSet<&str>>());
+    for file in files {
+        let folder = Path::new(file).parent().unwrap();
+        assert!(folders.iter().any(|made| Path::new(made).starts_with(folder)), "no folder for {file}");
+    }
 }
 
 /// A tag can be moved to other code by whoever owns the action; a commit cannot.

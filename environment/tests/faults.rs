@@ -55,11 +55,13 @@ fn nothing_is_packed_before_it_is_set_up() {
 fn clean_removes_nothing_that_is_not_its_own() {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(home.path().join("downloads")).unwrap();
+    std::fs::write(home.path().join("models.lock"), "").unwrap();
     std::fs::write(home.path().join("thesis.tex"), "mine").unwrap();
     assert!(!lab(&["clean"], home.path()).0, "nobody was asked");
     assert!(home.path().join("downloads").exists());
     assert!(lab(&["clean", "--yes"], home.path()).0);
-    assert!(!home.path().join("downloads").exists() && home.path().join("thesis.tex").exists());
+    assert!(!home.path().join("downloads").exists() && !home.path().join("models.lock").exists());
+    assert!(home.path().join("thesis.tex").exists());
 }
 
 #[test]

@@ -4,11 +4,11 @@
 //!
 //! | module | from | to |
 //! | --- | --- | --- |
-//! | [`source`] | a model id | its files: hub, folder, embedded, random |
-//! | [`quant`] | numbers | fewer bits: NF4, FP4, int8, as bitsandbytes has them |
+//! | [`source`] | a model id | its files: Hub, folder, GGUF, package registry, embedded, random |
+//! | [`quant`] | numbers | fewer bits: NF4, FP4, int4, int8, GGUF's blocks; calibration, GPTQ and HQQ |
 //! | [`model`] | files | a [`CausalLm`](model::CausalLm) with its tokenizer |
 //! | [`generate`] | a model and a prompt | tokens |
-//! | [`measure`] | a model and a prompt or text | latency, throughput, perplexity |
+//! | [`measure`] | a model and a prompt or text | time, throughput, memory, quality |
 //! | [`serve`] | a model and requests that arrive | tokens, and when each came |
 //! | [`report`] | numbers | tables and plots in the notebook |
 //!

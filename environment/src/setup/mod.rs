@@ -27,7 +27,7 @@ use toolchain::Toolchain;
 /// What set-up is asked for.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Request {
-    /// Install libtorch with its CUDA libraries (about 4 GB), even without a GPU
+    /// Install libtorch with its CUDA libraries (about 4 GB; set-up wants 20 GB free), even without a GPU
     #[arg(long)]
     cuda: bool,
     /// Show what Cargo prints while it builds

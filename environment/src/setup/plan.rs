@@ -223,7 +223,7 @@ impl<'a> Plan<'a> {
         }
         let costs = match &self.from {
             Some(from) => format!("some minutes, if what {from} has fits this machine"),
-            None => "once: 10 to 35 minutes on two processors, and 5 GB".to_owned(),
+            None => "once: 11 to 33 minutes on two processors, and 5 GB".to_owned(),
         };
         eprintln!("Setting up in {} ({costs})", self.home.root().display());
         room::check_disk(self.home, &self.choice)?;

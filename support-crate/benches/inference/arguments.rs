@@ -120,10 +120,10 @@ fn command() -> Command {
     Command::new("inference")
         .about("Measures how fast models answer, for each combination of model, engine, precision and batch size.")
         .after_help(METHOD)
-        .arg(
-            list("model", "random:gpt2")
-                .help("Repositories on the Hub, folders, `embedded`, or random:gpt2, which is written to disk first"),
-        )
+        .arg(list("model", "random:gpt2").help(
+            "Repositories on the Hub, folders, .gguf files, `smollm2`, `smollm2:float32`, `embedded`, or a random \
+             shape such as random:gpt2, which is written to disk first",
+        ))
         .arg(list("engine", "kernels").alias("backend").value_parser(value_parser!(Engine)).help(
             "What computes: kernels (this library's own), candle, tch (libtorch). Static int8 is computed only by \
              kernels. candle-ops and tch-ops are former names of candle and tch",
@@ -147,7 +147,7 @@ fn command() -> Command {
             option("cache", "LIST")
                 .value_delimiter(',')
                 .value_parser(value_parser!(CacheFormat))
-                .help("Formats of keys and values: float32, float16, int8, int4 [default: what the model computes in]"),
+                .help("Formats of keys and values: float32, float16, int8, int4 [default: float32; GPU: the model's]"),
         )
         .arg(
             option("threads", "N")

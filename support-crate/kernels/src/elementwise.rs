@@ -1,7 +1,7 @@
 //! Operations on numbers one by one, or row by row: activations, norms, rotary positions, rounding.
 //!
-//! Each is one plain loop that the compiler turns into vector code of whatever width the instruction set has; the order
-//! of additions is the same for every width.
+//! Each is one plain loop that the compiler turns into vector code of whatever width the instruction set has, but for the
+//! exact gelu, which calls `erf` for one number after the other; the order of additions is the same for every width.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 

@@ -10,8 +10,9 @@
 //! 2. [`Product`]'s `divide` gives threads rows of weights ([`ThreadScope::split`], and `run` in `pool.rs`);
 //! 3. [`Isa`]'s `dispatch` runs a kernel that is compiled for the scope's instruction set (`enabled`);
 //! 4. [`gemm`](matmul::gemm) goes through a thread's rows in blocks that fit the caches, and its micro-kernel
-//!    multiplies some rows of inputs by some rows of weights, with a vector of sums for each pair. 4-bit weights have a
-//!    micro-kernel of their own (`fused` in `packed4bit.rs`), which decodes them on the fly.
+//!    multiplies some rows of inputs by some rows of weights, with a vector of sums for each pair. Others have a
+//!    micro-kernel of their own: 4-bit weights (`fused` in `packed4bit.rs`), which decodes them on the fly, integers in
+//!    groups (`grouped_int.rs`), which has a row of weights in each lane, and bytes where ARM64 has `smmla`.
 //!
 //! Everything except the products in tiles (`amx`, `smmla`) and the decoding of 4-bit codes is written once over
 //! [`Simd`](simd::Simd), and compiled for each instruction set by [`Isa::dispatch`] and its like. A value of an
@@ -19,8 +20,11 @@
 //! be used.
 //!
 //! **Exactness.** Each sum is made of the same additions in the same order whatever the shape of the product. So a
-//! row's numbers depend neither on its neighbours in a batch nor on whether its tokens came together or one by one;
-//! and sums of int8 products are exact. Two instruction sets round differently.
+//! row's numbers depend neither on its neighbours in a batch nor on whether its tokens came together or one by one,
+//! with two exceptions; and sums of int8 products are exact. Two instruction sets round differently.
+//!
+//! In int8 with a threshold ([`ActivationQuant::Dynamic`]), a column that reaches it in one row of inputs is multiplied as
+//! it is in all of them, and no longer in 8 bits.
 //!
 //! Under `amx`, products of bfloat16, and of 4-bit weights in bfloat16, are computed in one of two ways, depending on
 //! the number of their rows: products of few rows (less than 8 where `amx` is asked for by name, otherwise less than a

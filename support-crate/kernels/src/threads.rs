@@ -31,7 +31,8 @@ pub fn threads() -> usize {
     }
 }
 
-/// One thread for each physical core that this process may use, or what `RAYON_NUM_THREADS` says.
+/// One thread for each physical core of the machine, or for each processor that this process may use if these are fewer;
+/// or what `RAYON_NUM_THREADS` says.
 pub fn default_threads() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {

@@ -40,10 +40,10 @@ pub struct GenerateOptions {
     /// this and `i` alone, one number per token.
     pub seed: u64,
     /// Whether keys and values of earlier tokens are kept. If not, every token is computed again for each
-    /// one that follows: more slowly, and the same text, if `cache_format` is what the model computes in.
+    /// one that follows: more slowly, and the same text, if `cache_format` is `None`.
     pub use_cache: bool,
     /// The format of these keys and values: fewer bits take less memory, and less reading, and give other logits. `None`
-    /// for what the model computes in.
+    /// for float32 on the CPU, whatever the precision of the weights, and for that precision on a GPU.
     pub cache_format: Option<CacheFormat>,
     /// At which end the shorter prompts of a batch are padded. The tokens are the same either way. (Of this and of
     /// `use_cache`, a model in int8 with a threshold is the exception; see

@@ -18,7 +18,7 @@ pub struct TimingOptions {
     pub max_new_tokens: usize,
     /// Whether keys and values of earlier tokens are kept.
     pub use_cache: bool,
-    /// The format of these keys and values; `None` for what the model computes in.
+    /// The format of these keys and values; `None` for float32 on the CPU, and for the precision of the weights on a GPU.
     pub cache_format: Option<CacheFormat>,
     /// Runs before the first one that counts: caches fill, threads start, memory is mapped.
     pub warmup: usize,

@@ -11,11 +11,11 @@ use crate::error::{Error, Result};
 
 /// A format of keys and values.
 ///
-/// Every engine has the one that it computes in; `kernels` also has float16, int8 and int4. In the last two, keys and
-/// values are integers of 8 and 4 bits, except for the last 128 tokens of each sequence, which are also kept in float16.
-/// 32 tokens share a scale in each channel of keys, and 32 channels of a token in its values: the lowest number and a step,
-/// 4 bytes. The query at position p reads as integers what lies before `32 floor((p - 32) / 32)`, and 32 to 63 tokens
-/// before it in float16, whether its tokens came together or one by one.
+/// Every engine has the one that it computes in, on the CPU float32; `kernels` also has float16, int8 and int4. In the last
+/// two, keys and values are integers of 8 and 4 bits, except for the last 128 tokens of each sequence, which are also kept
+/// in float16. 32 tokens share a scale in each channel of keys, and 32 channels of a token in its values: the lowest number
+/// and a step, 4 bytes. The query at position p reads as integers what lies before `32 floor((p - 32) / 32)`, and 32 to 63
+/// tokens before it in float16, whether its tokens came together or one by one.
 ///
 /// Source: Liu et al. 2024, "KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV Cache", arXiv:2402.02750. There, 128
 /// tokens stay in float16, and the tokens of a prompt see all of it in float16.

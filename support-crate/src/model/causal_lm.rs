@@ -46,8 +46,8 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     }
 
     /// As [`new_cache`](Self::new_cache), with keys and values in a format of your choice: fewer bytes to keep, and
-    /// for a step to read. Logits then differ from those of a step without a cache. With `None`, the format is the one
-    /// that the model computes in.
+    /// for a step to read. Logits then differ from those of a step without a cache. With `None`, the format is float32 on
+    /// the CPU, whatever the precision of the weights, and that precision on a GPU.
     ///
     /// # Errors
     /// Those of [`new_cache`](Self::new_cache); a format in which the engine cannot keep keys and values.

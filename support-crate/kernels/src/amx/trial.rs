@@ -1,8 +1,8 @@
 //! Finds out by trying whether this machine's tiles are used, and from how many rows of inputs on.
 //!
-//! The first process that could use them compares them with the vectors that they would replace: the results of a few
-//! products, and the time of some more. This takes some 100 ms; the outcome is kept in the folder that `QUANTLAB_HOME`
-//! names, for this processor and this version of the crate.
+//! The first process that asks for the instruction set, mostly to load a model, compares them with the vectors that they
+//! would replace: the results of a few products, and the time of some more. This takes some 100 ms; the outcome is kept in
+//! the folder that `QUANTLAB_HOME` names, for this processor and this version of the crate.
 
 use std::fmt;
 use std::fs;

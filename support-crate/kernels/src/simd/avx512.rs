@@ -15,7 +15,7 @@ vectors_of!(
     Avx512Vnni, "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni"
 );
 vectors_of!(
-    /// The same, and products of 32 bfloat16 (Intel servers since 2023, AMD since 2022).
+    /// The same, and products of 32 bfloat16 (some Intel servers since 2020, AMD since 2022).
     Avx512Bf16, "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16"
 );
 
