@@ -104,7 +104,7 @@ pub(super) fn continue_batch(
 ) -> Result<Vec<GeneratedTokens>> {
     options.check()?;
     let mut sequences = start_all(prompts, options, model.info().context_len)?;
-    let mut sampler = Sampler::new(options);
+    let mut sampler = Sampler::default();
     let eos = model.info().eos_token_ids.as_slice();
     let stops: &[u32] = if options.stop_at_eos { eos } else { &[] };
     let mut cache = if options.use_cache { Some(new_cache(model, &sequences, options)?) } else { None };
@@ -115,7 +115,7 @@ pub(super) fn continue_batch(
         let mut kept = Vec::with_capacity(active.len());
         for (place, &row) in active.iter().enumerate() {
             let sequence = &mut sequences[row];
-            let token = sequence.choose(&mut sampler, logits.row(place, 0), eos);
+            let token = sequence.choose(&mut sampler, options, logits.row(place, 0), eos);
             let token = token.map_err(|error| of_prompt(error, row, prompts.len()))?;
             let has_stop_string = on_token(row, token)?.is_break();
             if !sequence.ends(stops, has_stop_string, options.max_new_tokens) {

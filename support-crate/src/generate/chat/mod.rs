@@ -173,7 +173,7 @@ impl Chat {
             // Room for more than this reply.
             None => model.new_cache_in(options.cache_format, 1, (2 * needed).min(context_len))?,
         };
-        let mut sampler = Sampler::new(options);
+        let mut sampler = Sampler::default();
         let mut rng = random_stream(options.seed, 0);
         let mut text = StoppingText::new(TextStream::new(&loaded.tokenizer), &options.stop_strings);
         let eos: Vec<u32> = model.info().eos_token_ids.iter().chain(stops.iter()).copied().collect();
@@ -183,7 +183,7 @@ impl Chat {
             let logits = model.forward(&tokens, Some(&mut cache_now), LogitPositions::Last)?;
             next = ids.len();
             let forbidden = if next - prompt_tokens < options.min_new_tokens { &eos[..] } else { &[] };
-            let token = sampler.next_token(logits.row(0, 0), &ids, forbidden, &mut rng)?;
+            let token = sampler.next_token(options, logits.row(0, 0), &ids, forbidden, &mut rng)?;
             ids.push(token);
             if options.stop_at_eos && eos.contains(&token) {
                 finish_reason = FinishReason::Eos;
