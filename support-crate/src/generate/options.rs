@@ -34,7 +34,8 @@ pub struct GenerateOptions {
     /// 1. Above 0, at most 1.
     pub top_p: f64,
     /// The logit of a token that already occurs in the prompt or the new text is divided by this if it is
-    /// positive, and multiplied by it if it is negative: above 1 discourages repetition. Above 0.
+    /// positive, and multiplied by it if it is negative: above 1 discourages repetition. Above 0. (It makes no logit
+    /// infinite.)
     pub repetition_penalty: f64,
     /// Seed of the random numbers. Sequence `i` of a batch draws from a stream of its own that depends on
     /// this and `i` alone, one number per token.

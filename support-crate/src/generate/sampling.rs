@@ -73,14 +73,20 @@ impl Sampler {
 
     /// Fills `scores`.
     fn score(&mut self, options: &GenerateOptions, logits: &[f32], ids: &[u32], forbidden: &[u32]) -> Result<()> {
+        // Without an early exit, so that the compiler can test many at once.
+        if logits.iter().fold(false, |bad, &logit| bad | logit.is_nan() | (logit == f32::INFINITY)) {
+            return Err(Error::system("the model's logits are not finite (NaN or infinity)").hint(DAMAGED));
+        }
         self.scores.clear();
         self.scores.extend_from_slice(logits);
         let penalty = options.repetition_penalty as f32;
         if penalty != 1.0 {
-            // From the model's logit, so that a token that occurs twice is penalised once.
-            for &id in ids {
+            // From the model's logit, so that a token that occurs twice is penalised once. What is impossible stays so;
+            // what an extreme penalty would make infinite becomes the largest number.
+            for &id in ids.iter().filter(|&&id| logits[id as usize] > f32::NEG_INFINITY) {
                 let logit = logits[id as usize];
-                self.scores[id as usize] = if logit > 0.0 { logit / penalty } else { logit * penalty };
+                let score = if logit > 0.0 { logit / penalty } else { logit * penalty };
+                self.scores[id as usize] = score.clamp(f32::MIN, f32::MAX);
             }
         }
         for &id in forbidden {
@@ -88,12 +94,7 @@ impl Sampler {
                 *score = f32::NEG_INFINITY;
             }
         }
-        // Without an early exit, so that the compiler can test many at once.
-        if self.scores.iter().fold(false, |bad, &score| bad | score.is_nan() | (score == f32::INFINITY)) {
-            Err(Error::system("the model's logits are not finite (NaN or infinity)").hint(DAMAGED))
-        } else {
-            Ok(())
-        }
+        Ok(())
     }
 
     /// Fills `candidates` from `scores`. The temperature does not change which tokens are the k most

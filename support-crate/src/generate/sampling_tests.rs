@@ -65,6 +65,21 @@ fn repetition_is_penalised_once_for_each_token() {
     assert_eq!(next(&[2.0, 1.1, 2.1], &[1], &[], &options).unwrap(), 1);
 }
 
+/// Of penalties that make what they change larger than any number; the weights are not to blame.
+#[test]
+fn an_extreme_penalty_goes_as_far_as_numbers_do() {
+    for do_sample in [false, true] {
+        let options =
+            |repetition_penalty| GenerateOptions { repetition_penalty, do_sample, ..GenerateOptions::default() };
+        assert_eq!(next(&[3.0, 2.0, -1.0], &[1], &[], &options(1e-40)).unwrap(), 1);
+        assert_eq!(next(&[3.0, 2.0], &[0, 1], &[0], &options(1e-40)).unwrap(), 1);
+        let largest = options(f32::MAX.into());
+        assert_eq!(next(&[-3.0, f32::NEG_INFINITY], &[0, 1], &[], &largest).unwrap(), 0);
+        let error = next(&[f32::NAN, 1.0], &[0], &[], &largest).unwrap_err().to_string();
+        assert!(error.contains("logits are not finite (NaN"), "{error}");
+    }
+}
+
 /// Probabilities 0.5, 0.3, 0.15, 0.05 in another order.
 #[test]
 fn top_p_keeps_the_smallest_set_by_hand() {
