@@ -1,5 +1,7 @@
 //! The server: requests, their caches, and steps.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::prefix::PrefixCache;
@@ -60,6 +62,14 @@ pub struct Event {
     pub finish_reason: Option<FinishReason>,
 }
 
+impl fmt::Debug for Server<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { options, requests, active, steps, .. } = self;
+        let (requests, steps) = (requests.len(), steps.len());
+        write!(f, "Server {{ options: {options:?}, requests: {requests}, active: {active:?}, steps: {steps} }}")
+    }
+}
+
 /// A request and what there is of it.
 struct Tracked {
     sequence: Sequence,
@@ -97,7 +107,7 @@ impl<'m> Server<'m> {
     /// A server in real time.
     ///
     /// # Errors
-    /// Options that are not allowed.
+    /// Options that are not allowed, or that ask for what the engine cannot do, or for more memory than there is.
     pub fn new(model: &'m dyn CausalLm, options: &ServerOptions) -> Result<Self> {
         Self::with(Some(model), options, Time::wall())
     }
@@ -106,7 +116,7 @@ impl<'m> Server<'m> {
     /// long that takes.
     ///
     /// # Errors
-    /// Options that are not allowed.
+    /// Options that are not allowed, or that ask for what the engine cannot do, or for more memory than there is.
     pub fn with_cost(
         model: &'m dyn CausalLm,
         options: &ServerOptions,
@@ -122,8 +132,7 @@ impl<'m> Server<'m> {
     fn with(model: Option<&'m dyn CausalLm>, options: &ServerOptions, time: Time<'m>) -> Result<Self> {
         options.check()?;
         if let Some(model) = model {
-            // What the engine cannot do is said now, and not in the middle of a request.
-            model.new_cache_in(options.cache_format, 1, 1)?;
+            options.check_memory(model)?;
             if options.prefix_cache && model.info().engine != Engine::Kernels {
                 return Err(Error::input(format!("the engine {} has no prefix cache", model.info().engine))
                     .hint("use `Engine::Kernels`, or set `prefix_cache` to false"));
