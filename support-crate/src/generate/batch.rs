@@ -39,9 +39,8 @@ pub struct GeneratedTokens {
 /// Continues prompts of token ids, of any lengths, as one batch; `on_token` sees each new token as soon as
 /// it is known, with the index of its prompt.
 ///
-/// A sequence's tokens do not depend on its neighbours in the batch or on padding. (A model in int8 with a threshold is the
-/// exception, as it is in bitsandbytes; see [`CausalLm::forward`].) One that is finished leaves the batch and costs nothing
-/// more.
+/// A sequence's tokens do not depend on its neighbours in the batch or on padding, with the exceptions that
+/// [`CausalLm::forward`] names. One that is finished leaves the batch and costs nothing more.
 ///
 /// ```
 /// use quantlab::generate::{GenerateOptions, generate_tokens};
@@ -90,8 +89,7 @@ impl Loaded {
     /// # Errors
     /// As [`generate_tokens`](fn@generate_tokens).
     pub fn generate_tokens(&self, ids: &[u32], options: &GenerateOptions) -> Result<GeneratedTokens> {
-        let sequences = generate_tokens(&*self.model, &[ids.to_vec()], options, &mut |_, _| ())?;
-        sequences.into_iter().next().ok_or_else(|| Error::input("there are no prompts"))
+        Ok(generate_tokens(&*self.model, &[ids.to_vec()], options, &mut |_, _| ())?.remove(0))
     }
 }
 

@@ -46,9 +46,8 @@ pub struct GenerateOptions {
     /// The format of these keys and values: fewer bits take less memory, and less reading, and give other logits. `None`
     /// for what the model computes in.
     pub cache_format: Option<CacheFormat>,
-    /// At which end the shorter prompts of a batch are padded. The tokens are the same either way. (Of this and of
-    /// `use_cache`, a model in int8 with a threshold is the exception; see
-    /// [`CausalLm::forward`](crate::model::CausalLm::forward).)
+    /// At which end the shorter prompts of a batch are padded. The tokens are the same either way; of this and of
+    /// `use_cache` there are the exceptions that [`CausalLm::forward`](crate::model::CausalLm::forward) names.
     pub padding_side: PaddingSide,
     /// Whether a prompt that leaves no room for the new tokens loses its first tokens (transformers'
     /// `truncation_side="left"`). If not, it is an error.

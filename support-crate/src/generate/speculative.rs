@@ -27,7 +27,8 @@ pub enum Draft<'a> {
 /// What was generated, and how many guesses that took.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Speculative {
-    /// The tokens: those that the model generates without guesses.
+    /// The tokens: those that the model generates without guesses, as far as
+    /// [`generate_speculative`](Loaded::generate_speculative) promises.
     pub generated: GeneratedTokens,
     /// Passes through the model, the prompt's included.
     pub passes: usize,
@@ -56,8 +57,8 @@ impl Loaded {
     /// random: each is chosen from the model's own logits with the same random numbers, and guesses only decide how many
     /// of these logits come out of one pass. (A draft model draws with the same numbers too, so that it often draws the
     /// same.) This holds where logits do not depend on how many tokens are computed together, as on the engine
-    /// `kernels` (a model in int8 with a threshold excepted, see [`CausalLm::forward`]); elsewhere two tokens that are
-    /// almost equally likely may change places.
+    /// `kernels` with the exceptions that [`CausalLm::forward`] names; elsewhere two tokens that are almost equally
+    /// likely may change places.
     ///
     /// ```
     /// use quantlab::generate::{Draft, GenerateOptions};

@@ -94,8 +94,7 @@ impl Loaded {
     /// model's context; ids beyond the model's vocabulary; a model whose logits are NaN or infinite; a device that fails
     /// or has no memory left, which [`bandwidth`](TimingOptions::bandwidth) needs too.
     pub fn time(&self, prompts: impl Prompts, options: &TimingOptions) -> Result<Timing> {
-        let timings = time_in_turn(&WallClock, &[(self, prompts)], options)?;
-        timings.into_iter().next().ok_or_else(|| Error::input("there is no model to time"))
+        Ok(time_in_turn(&WallClock, &[(self, prompts)], options)?.remove(0))
     }
 }
 
