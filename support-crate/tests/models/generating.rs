@@ -257,6 +257,9 @@ fn prompts_reach_the_wanted_length() {
         assert_eq!(loaded.tokenizer.encode(&prompt.text).unwrap().len(), prompt.tokens);
         assert!(prompt.tokens >= wanted && prompt.text.starts_with("the quick brown fox "));
     }
+    // Twice, `note` is `not`, `en`, `o`, `t` and `e`.
+    let prompt = prompt_of_tokens(&loaded, "note", 5).unwrap();
+    assert_eq!((prompt.text.as_str(), prompt.tokens), ("notenote", 5));
     // The last one reaches 63 only by going beyond the context of 64.
     for (base, tokens) in [("", 5), ("fox", 0), ("fox", 64), ("the quick brown fox ", 63)] {
         assert!(prompt_of_tokens(&loaded, base, tokens).is_err());
