@@ -53,6 +53,8 @@ pub fn measure(loaded: &Loaded, model: &str, precision: &str, rates: &[f64], arg
     let options =
         ServerOptions { max_running: *arguments.batches.iter().max().unwrap_or(&8), ..ServerOptions::default() };
     let all = requests(loaded);
+    // The first steps of a process also start threads and map memory.
+    serve(loaded, &[(0.0, all[0].clone())], &options, first_come)?;
     for (index, &rate) in rates.iter().enumerate() {
         let arrivals = poisson_arrivals(rate, 0, all.clone())?;
         for (scheduler, plan) in SCHEDULERS {

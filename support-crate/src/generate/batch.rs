@@ -39,9 +39,8 @@ pub struct GeneratedTokens {
 /// Continues prompts of token ids, of any lengths, as one batch; `on_token` sees each new token as soon as
 /// it is known, with the index of its prompt.
 ///
-/// A sequence's tokens do not depend on its neighbours in the batch or on padding. (A model in int8 with a threshold is the
-/// exception, as it is in bitsandbytes; see [`CausalLm::forward`].) One that is finished leaves the batch and costs nothing
-/// more.
+/// A sequence's tokens do not depend on its neighbours in the batch or on padding, with the exceptions that
+/// [`CausalLm::forward`] names. One that is finished leaves the batch and costs nothing more.
 ///
 /// ```
 /// use quantlab::generate::{GenerateOptions, generate_tokens};
@@ -90,8 +89,7 @@ impl Loaded {
     /// # Errors
     /// As [`generate_tokens`](fn@generate_tokens).
     pub fn generate_tokens(&self, ids: &[u32], options: &GenerateOptions) -> Result<GeneratedTokens> {
-        let sequences = generate_tokens(&*self.model, &[ids.to_vec()], options, &mut |_, _| ())?;
-        sequences.into_iter().next().ok_or_else(|| Error::input("there are no prompts"))
+        Ok(generate_tokens(&*self.model, &[ids.to_vec()], options, &mut |_, _| ())?.remove(0))
     }
 }
 
@@ -104,7 +102,7 @@ pub(super) fn continue_batch(
 ) -> Result<Vec<GeneratedTokens>> {
     options.check()?;
     let mut sequences = start_all(prompts, options, model.info().context_len)?;
-    let mut sampler = Sampler::new(options);
+    let mut sampler = Sampler::default();
     let eos = model.info().eos_token_ids.as_slice();
     let stops: &[u32] = if options.stop_at_eos { eos } else { &[] };
     let mut cache = if options.use_cache { Some(new_cache(model, &sequences, options)?) } else { None };
@@ -115,7 +113,7 @@ pub(super) fn continue_batch(
         let mut kept = Vec::with_capacity(active.len());
         for (place, &row) in active.iter().enumerate() {
             let sequence = &mut sequences[row];
-            let token = sequence.choose(&mut sampler, logits.row(place, 0), eos);
+            let token = sequence.choose(&mut sampler, options, logits.row(place, 0), eos);
             let token = token.map_err(|error| of_prompt(error, row, prompts.len()))?;
             let has_stop_string = on_token(row, token)?.is_break();
             if !sequence.ends(stops, has_stop_string, options.max_new_tokens) {

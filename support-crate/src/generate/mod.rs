@@ -17,7 +17,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::Loaded;
 
 pub(crate) use batch::padded;
@@ -70,14 +70,12 @@ pub struct Generation {
 /// for the new tokens in the model's context; keys and values that do not fit into memory, or a format that the engine cannot
 /// keep them in; logits that are NaN.
 pub fn generate(loaded: &Loaded, prompt: &str, options: &GenerateOptions) -> Result<Generation> {
-    let generations = generate_batch(loaded, &[prompt], options)?;
-    generations.into_iter().next().ok_or_else(|| Error::input("there are no prompts"))
+    Ok(generate_batch(loaded, &[prompt], options)?.remove(0))
 }
 
 /// Continues several prompts at once. Each result depends on the prompt and the options alone and, if tokens
-/// are drawn, on its place in the batch: the first prompt gives what [`generate`] gives. (A model
-/// in int8 with a threshold is the exception, as it is in bitsandbytes; see
-/// [`CausalLm::forward`](crate::model::CausalLm::forward).)
+/// are drawn, on its place in the batch: the first prompt gives what [`generate`] gives. There are the exceptions that
+/// [`CausalLm::forward`](crate::model::CausalLm::forward) names.
 ///
 /// # Errors
 /// No prompts; otherwise as [`generate`].

@@ -34,7 +34,8 @@ pub struct GenerateOptions {
     /// 1. Above 0, at most 1.
     pub top_p: f64,
     /// The logit of a token that already occurs in the prompt or the new text is divided by this if it is
-    /// positive, and multiplied by it if it is negative: above 1 discourages repetition. Above 0.
+    /// positive, and multiplied by it if it is negative: above 1 discourages repetition. Above 0. (It makes no logit
+    /// infinite.)
     pub repetition_penalty: f64,
     /// Seed of the random numbers. Sequence `i` of a batch draws from a stream of its own that depends on
     /// this and `i` alone, one number per token.
@@ -45,9 +46,8 @@ pub struct GenerateOptions {
     /// The format of these keys and values: fewer bits take less memory, and less reading, and give other logits. `None`
     /// for float32 on the CPU, whatever the precision of the weights, and for that precision on a GPU.
     pub cache_format: Option<CacheFormat>,
-    /// At which end the shorter prompts of a batch are padded. The tokens are the same either way. (Of this and of
-    /// `use_cache`, a model in int8 with a threshold is the exception; see
-    /// [`CausalLm::forward`](crate::model::CausalLm::forward).)
+    /// At which end the shorter prompts of a batch are padded. The tokens are the same either way; of this and of
+    /// `use_cache` there are the exceptions that [`CausalLm::forward`](crate::model::CausalLm::forward) names.
     pub padding_side: PaddingSide,
     /// Whether a prompt that leaves no room for the new tokens loses its first tokens (transformers'
     /// `truncation_side="left"`). If not, it is an error.

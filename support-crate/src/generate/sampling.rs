@@ -3,7 +3,6 @@
 //! Source: transformers `generation/logits_process.py`, in the order of `_get_logits_processor`:
 //! repetition penalty, no end before `min_new_tokens`, temperature, top-k, top-p.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use rand::rngs::StdRng;
@@ -14,9 +13,10 @@ use crate::error::{Error, Result};
 
 const DAMAGED: &str = "its weights may be damaged, or overflow in this precision";
 
-/// Chooses tokens as the options say. Its memory is reused for every token of every sequence.
-pub(crate) struct Sampler<'a> {
-    pub(crate) options: Cow<'a, GenerateOptions>,
+/// Chooses tokens. Its memory, several numbers for each token of the vocabulary, is reused for every token of every
+/// sequence, whatever their options.
+#[derive(Default)]
+pub(crate) struct Sampler {
     /// The logits, with what is discouraged or forbidden taken into account: (V).
     scores: Vec<f32>,
     /// What can be drawn, by id.
@@ -49,56 +49,44 @@ pub(super) fn random_stream(seed: u64, index: usize) -> StdRng {
     StdRng::from_seed(key)
 }
 
-impl<'a> Sampler<'a> {
-    /// A sampler for options that have been checked.
-    pub(super) fn new(options: &'a GenerateOptions) -> Self {
-        Self::of(Cow::Borrowed(options))
-    }
-
-    /// The same, for who keeps the sampler longer than the caller has the options.
-    pub(crate) fn owning(options: GenerateOptions) -> Sampler<'static> {
-        Sampler::of(Cow::Owned(options))
-    }
-
-    fn of(options: Cow<'a, GenerateOptions>) -> Self {
-        Self {
-            options,
-            scores: Vec::new(),
-            candidates: Vec::new(),
-            score_scratch: Vec::new(),
-            candidate_scratch: Vec::new(),
-        }
-    }
-
-    /// The token to come after `ids`, given the model's `logits` (V) for it; never one that is `forbidden`.
+impl Sampler {
+    /// The token to come after `ids`, given the model's `logits` (V) for it; never one that is `forbidden`. The options
+    /// have been checked.
     ///
     /// # Errors
     /// Logits that are NaN or infinite, or that leave no token to choose.
-    pub(crate) fn next_token(
+    pub(super) fn next_token(
         &mut self,
+        options: &GenerateOptions,
         logits: &[f32],
         ids: &[u32],
         forbidden: &[u32],
         rng: &mut StdRng,
     ) -> Result<u32> {
-        self.score(logits, ids, forbidden)?;
-        if !self.options.do_sample {
+        self.score(options, logits, ids, forbidden)?;
+        if !options.do_sample {
             return Ok(most_likely(&self.scores)?.0);
         }
-        self.find_candidates()?;
+        self.find_candidates(options)?;
         draw(&self.candidates, rng.random())
     }
 
     /// Fills `scores`.
-    fn score(&mut self, logits: &[f32], ids: &[u32], forbidden: &[u32]) -> Result<()> {
+    fn score(&mut self, options: &GenerateOptions, logits: &[f32], ids: &[u32], forbidden: &[u32]) -> Result<()> {
+        // Without an early exit, so that the compiler can test many at once.
+        if logits.iter().fold(false, |bad, &logit| bad | logit.is_nan() | (logit == f32::INFINITY)) {
+            return Err(Error::system("the model's logits are not finite (NaN or infinity)").hint(DAMAGED));
+        }
         self.scores.clear();
         self.scores.extend_from_slice(logits);
-        let penalty = self.options.repetition_penalty as f32;
+        let penalty = options.repetition_penalty as f32;
         if penalty != 1.0 {
-            // From the model's logit, so that a token that occurs twice is penalised once.
-            for &id in ids {
+            // From the model's logit, so that a token that occurs twice is penalised once. What is impossible stays so;
+            // what an extreme penalty would make infinite becomes the largest number.
+            for &id in ids.iter().filter(|&&id| logits[id as usize] > f32::NEG_INFINITY) {
                 let logit = logits[id as usize];
-                self.scores[id as usize] = if logit > 0.0 { logit / penalty } else { logit * penalty };
+                let score = if logit > 0.0 { logit / penalty } else { logit * penalty };
+                self.scores[id as usize] = score.clamp(f32::MIN, f32::MAX);
             }
         }
         for &id in forbidden {
@@ -106,32 +94,27 @@ impl<'a> Sampler<'a> {
                 *score = f32::NEG_INFINITY;
             }
         }
-        // Without an early exit, so that the compiler can test many at once.
-        if self.scores.iter().fold(false, |bad, &score| bad | score.is_nan() | (score == f32::INFINITY)) {
-            Err(Error::system("the model's logits are not finite (NaN or infinity)").hint(DAMAGED))
-        } else {
-            Ok(())
-        }
+        Ok(())
     }
 
     /// Fills `candidates` from `scores`. The temperature does not change which tokens are the k most
     /// likely, so top-k comes first, and only what it leaves is exponentiated.
-    fn find_candidates(&mut self) -> Result<()> {
+    fn find_candidates(&mut self, options: &GenerateOptions) -> Result<()> {
         let (_, highest) = most_likely(&self.scores)?;
-        let least = self.top_k_threshold();
-        let temperature = self.options.temperature;
+        let least = self.top_k_threshold(options.top_k);
+        let temperature = options.temperature;
         let weight = |score: f32| ((f64::from(score) - f64::from(highest)) / temperature).exp();
         self.candidates.clear();
         let possible =
             self.scores.iter().enumerate().filter(|(_, score)| **score >= least && **score > f32::NEG_INFINITY);
         self.candidates.extend(possible.map(|(id, &score)| Candidate { id: id as u32, weight: weight(score) }));
-        self.keep_top_p();
+        self.keep_top_p(options.top_p);
         Ok(())
     }
 
     /// The lowest score that `top_k` lets through.
-    fn top_k_threshold(&mut self) -> f32 {
-        match self.options.top_k {
+    fn top_k_threshold(&mut self, top_k: Option<usize>) -> f32 {
+        match top_k {
             Some(k) if k < self.scores.len() => {
                 self.score_scratch.clone_from(&self.scores);
                 let (_, least, _) = self.score_scratch.select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a));
@@ -142,11 +125,11 @@ impl<'a> Sampler<'a> {
     }
 
     /// Keeps the fewest candidates, heavy ones first, that have `top_p` of the whole weight.
-    fn keep_top_p(&mut self) {
-        if self.options.top_p >= 1.0 {
+    fn keep_top_p(&mut self, top_p: f64) {
+        if top_p >= 1.0 {
             return;
         }
-        let needed = self.options.top_p * total(&self.candidates);
+        let needed = top_p * total(&self.candidates);
         let sorted = &mut self.candidate_scratch;
         sorted.clone_from(&self.candidates);
         // Bisects instead of sorting: `low` candidates are too few, `high` are enough, and what comes before either is

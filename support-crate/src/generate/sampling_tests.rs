@@ -9,9 +9,9 @@ fn sampling() -> GenerateOptions {
 
 /// What can be drawn after logits, with its probability, by id.
 fn distribution(logits: &[f32], options: &GenerateOptions) -> Vec<(u32, f64)> {
-    let mut sampler = Sampler::new(options);
-    sampler.score(logits, &[], &[]).unwrap();
-    sampler.find_candidates().unwrap();
+    let mut sampler = Sampler::default();
+    sampler.score(options, logits, &[], &[]).unwrap();
+    sampler.find_candidates(options).unwrap();
     let whole = total(&sampler.candidates);
     sampler.candidates.iter().map(|candidate| (candidate.id, candidate.weight / whole)).collect()
 }
@@ -21,7 +21,7 @@ fn ids(distribution: &[(u32, f64)]) -> Vec<u32> {
 }
 
 fn next(logits: &[f32], before: &[u32], forbidden: &[u32], options: &GenerateOptions) -> Result<u32> {
-    Sampler::new(options).next_token(logits, before, forbidden, &mut random_stream(0, 0))
+    Sampler::default().next_token(options, logits, before, forbidden, &mut random_stream(0, 0))
 }
 
 #[test]
@@ -34,8 +34,8 @@ fn the_first_of_equals_wins_and_what_is_forbidden_never() {
     assert_eq!(next(&[0.0, 2.0, 2.0], &[], &[9], &greedy).unwrap(), 1);
     for seed in 0..50 {
         let rng = &mut random_stream(seed, 0);
-        let options = sampling();
-        assert_eq!(Sampler::new(&options).next_token(&[0.0, 50.0, 0.0], &[], &[1], rng).unwrap() % 2, 0);
+        let drawn = Sampler::default().next_token(&sampling(), &[0.0, 50.0, 0.0], &[], &[1], rng).unwrap();
+        assert_eq!(drawn % 2, 0);
     }
 }
 
@@ -57,12 +57,27 @@ fn logits_that_are_no_numbers_are_an_error() {
 #[test]
 fn repetition_is_penalised_once_for_each_token() {
     let options = GenerateOptions { repetition_penalty: 1.5, ..GenerateOptions::default() };
-    let mut sampler = Sampler::new(&options);
-    sampler.score(&[3.0, -1.0, 2.5, -1.2], &[0, 1, 0, 0], &[]).unwrap();
+    let mut sampler = Sampler::default();
+    sampler.score(&options, &[3.0, -1.0, 2.5, -1.2], &[0, 1, 0, 0], &[]).unwrap();
     assert_eq!(sampler.scores, [2.0, -1.5, 2.5, -1.2]);
     // Below 1 it encourages.
     let options = GenerateOptions { repetition_penalty: 0.5, ..GenerateOptions::default() };
     assert_eq!(next(&[2.0, 1.1, 2.1], &[1], &[], &options).unwrap(), 1);
+}
+
+/// Of penalties that make what they change larger than any number; the weights are not to blame.
+#[test]
+fn an_extreme_penalty_goes_as_far_as_numbers_do() {
+    for do_sample in [false, true] {
+        let options =
+            |repetition_penalty| GenerateOptions { repetition_penalty, do_sample, ..GenerateOptions::default() };
+        assert_eq!(next(&[3.0, 2.0, -1.0], &[1], &[], &options(1e-40)).unwrap(), 1);
+        assert_eq!(next(&[3.0, 2.0], &[0, 1], &[0], &options(1e-40)).unwrap(), 1);
+        let largest = options(f32::MAX.into());
+        assert_eq!(next(&[-3.0, f32::NEG_INFINITY], &[0, 1], &[], &largest).unwrap(), 0);
+        let error = next(&[f32::NAN, 1.0], &[0], &[], &largest).unwrap_err().to_string();
+        assert!(error.contains("logits are not finite (NaN"), "{error}");
+    }
 }
 
 /// Probabilities 0.5, 0.3, 0.15, 0.05 in another order.
@@ -193,16 +208,17 @@ proptest! {
         let greedy = next(&logits, &[], &[], &GenerateOptions::default()).unwrap();
         for temperature in [1e-4, 1e-300, f64::MIN_POSITIVE] {
             let cold = GenerateOptions { temperature, ..sampling() };
-            let drawn = Sampler::new(&cold).next_token(&logits, &[], &[], &mut random_stream(seed, 0)).unwrap();
+            let rng = &mut random_stream(seed, 0);
+            let drawn = Sampler::default().next_token(&cold, &logits, &[], &[], rng).unwrap();
             prop_assert_eq!(drawn, greedy);
         }
     }
 
     #[test]
     fn every_number_draws_something_possible(logits in logits(), options in options(), u in 0.0..1.0_f64) {
-        let mut sampler = Sampler::new(&options);
-        sampler.score(&logits, &[], &[]).unwrap();
-        sampler.find_candidates().unwrap();
+        let mut sampler = Sampler::default();
+        sampler.score(&options, &logits, &[], &[]).unwrap();
+        sampler.find_candidates(&options).unwrap();
         for u in [0.0, u, 1.0 - f64::EPSILON / 2.0] {
             let drawn = draw(&sampler.candidates, u).unwrap();
             prop_assert!(logits[drawn as usize].is_finite());

@@ -6,11 +6,12 @@ use super::sampling::{Sampler, random_stream};
 use super::{FinishReason, GenerateOptions, GeneratedTokens};
 use crate::error::Result;
 
+#[derive(Clone)]
 pub(crate) struct Sequence {
     /// The part of the prompt that is used, and the new tokens.
     pub(crate) ids: Vec<u32>,
     pub(crate) prompt_tokens: usize,
-    pub(super) rng: StdRng,
+    rng: StdRng,
     /// `Length`, unless something else ends the sequence first.
     pub(crate) finish_reason: FinishReason,
 }
@@ -21,9 +22,13 @@ impl Sequence {
     /// # Errors
     /// As [`GenerateOptions::fit`].
     pub(crate) fn start(prompt: &[u32], options: &GenerateOptions, context_len: usize, row: usize) -> Result<Self> {
-        let ids = options.fit(prompt, context_len)?.to_vec();
-        let prompt_tokens = ids.len();
-        Ok(Self { ids, prompt_tokens, rng: random_stream(options.seed, row), finish_reason: FinishReason::Length })
+        Ok(Self::new(options.fit(prompt, context_len)?.to_vec(), options.seed, row))
+    }
+
+    /// A sequence that begins with all of a prompt, and draws the random numbers of this stream.
+    pub(super) fn new(prompt: Vec<u32>, seed: u64, stream: usize) -> Self {
+        let (prompt_tokens, rng) = (prompt.len(), random_stream(seed, stream));
+        Self { ids: prompt, prompt_tokens, rng, finish_reason: FinishReason::Length }
     }
 
     pub(crate) fn new_tokens(&self) -> usize {
@@ -34,9 +39,15 @@ impl Sequence {
     ///
     /// # Errors
     /// As [`Sampler::next_token`].
-    pub(crate) fn choose(&mut self, sampler: &mut Sampler<'_>, logits: &[f32], eos: &[u32]) -> Result<u32> {
-        let forbidden = if self.new_tokens() < sampler.options.min_new_tokens { eos } else { &[] };
-        let token = sampler.next_token(logits, &self.ids, forbidden, &mut self.rng)?;
+    pub(crate) fn choose(
+        &mut self,
+        sampler: &mut Sampler,
+        options: &GenerateOptions,
+        logits: &[f32],
+        eos: &[u32],
+    ) -> Result<u32> {
+        let forbidden = if self.new_tokens() < options.min_new_tokens { eos } else { &[] };
+        let token = sampler.next_token(options, logits, &self.ids, forbidden, &mut self.rng)?;
         self.ids.push(token);
         Ok(token)
     }

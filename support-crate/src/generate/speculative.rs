@@ -1,6 +1,5 @@
 //! Speculative decoding: several tokens are guessed cheaply, and the model checks them in one pass.
 
-use rand::rngs::StdRng;
 use serde::Serialize;
 
 use super::sampling::Sampler;
@@ -10,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::model::{CausalLm, KvCache, Loaded, LogitPositions, TokenBatch};
 
 /// Where guesses come from.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub enum Draft<'a> {
     /// From the text itself: where its last tokens, at most so many, stood before, and what followed them there. Costs
     /// nothing, and guesses well what quotes or repeats.
@@ -28,7 +27,8 @@ pub enum Draft<'a> {
 /// What was generated, and how many guesses that took.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Speculative {
-    /// The tokens: those that the model generates without guesses.
+    /// The tokens: those that the model generates without guesses, as far as
+    /// [`generate_speculative`](Loaded::generate_speculative) promises.
     pub generated: GeneratedTokens,
     /// Passes through the model, the prompt's included.
     pub passes: usize,
@@ -57,8 +57,8 @@ impl Loaded {
     /// random: each is chosen from the model's own logits with the same random numbers, and guesses only decide how many
     /// of these logits come out of one pass. (A draft model draws with the same numbers too, so that it often draws the
     /// same.) This holds where logits do not depend on how many tokens are computed together, as on the engine
-    /// `kernels` (a model in int8 with a threshold excepted, see [`CausalLm::forward`]); elsewhere two tokens that are
-    /// almost equally likely may change places.
+    /// `kernels` with the exceptions that [`CausalLm::forward`] names; elsewhere two tokens that are almost equally
+    /// likely may change places.
     ///
     /// ```
     /// use quantlab::generate::{Draft, GenerateOptions};
@@ -98,19 +98,19 @@ impl Loaded {
         let mut drafter = Drafter::new(draft, model, options, prompt_tokens)?;
         // The last new token is returned, not fed back.
         let mut cache = model.new_cache_in(options.cache_format, 1, prompt_tokens + options.max_new_tokens - 1)?;
-        let mut sampler = Sampler::new(options);
+        let mut sampler = Sampler::default();
         let eos = model.info().eos_token_ids.as_slice();
         let stops: &[u32] = if options.stop_at_eos { eos } else { &[] };
         let (mut passes, mut checked, mut accepted) = (0, 0, 0);
         'passes: loop {
             let room = options.max_new_tokens - sequence.new_tokens();
-            let guessed = drafter.guess(&sequence.ids, guesses.min(room - 1), &sequence.rng)?;
+            let guessed = drafter.guess(&sequence, guesses.min(room - 1))?;
             let input = [&sequence.ids[cache.past_len()..], &guessed].concat();
             let positions = LogitPositions::LastN(guessed.len() + 1);
             let logits = model.forward(&TokenBatch::single(&input)?, Some(&mut cache), positions)?;
             passes += 1;
             for at in 0..=guessed.len() {
-                let token = sequence.choose(&mut sampler, logits.row(0, at), eos)?;
+                let token = sequence.choose(&mut sampler, options, logits.row(0, at), eos)?;
                 let is_right = guessed.get(at) == Some(&token);
                 checked += usize::from(at < guessed.len());
                 accepted += usize::from(is_right);
@@ -156,15 +156,15 @@ impl<'a> Drafter<'a> {
         }
         let capacity = (prompt_tokens + options.max_new_tokens).min(of_draft.context_len);
         let cache = model.new_cache_in(options.cache_format, 1, capacity)?;
-        let (seen, sampler) = (Vec::new(), Sampler::new(options));
-        Ok(Self::Model(Box::new(DraftModel { model, cache, seen, options, sampler, prompt_tokens })))
+        let (seen, sampler) = (Vec::new(), Sampler::default());
+        Ok(Self::Model(Box::new(DraftModel { model, cache, seen, options, sampler })))
     }
 
-    /// At most `count` tokens that may follow `ids`.
-    fn guess(&mut self, ids: &[u32], count: usize, rng: &StdRng) -> Result<Vec<u32>> {
+    /// At most `count` tokens that may come next.
+    fn guess(&mut self, sequence: &Sequence, count: usize) -> Result<Vec<u32>> {
         match self {
-            Self::Lookup { ngram } => Ok(looked_up(ids, *ngram, count).to_vec()),
-            Self::Model(model) => model.guess(ids, count, rng.clone()),
+            Self::Lookup { ngram } => Ok(looked_up(&sequence.ids, *ngram, count).to_vec()),
+            Self::Model(model) => model.guess(sequence, count),
         }
     }
 }
@@ -175,29 +175,29 @@ struct DraftModel<'a> {
     cache: KvCache,
     seen: Vec<u32>,
     options: &'a GenerateOptions,
-    sampler: Sampler<'a>,
-    prompt_tokens: usize,
+    sampler: Sampler,
 }
 
 impl DraftModel<'_> {
-    fn guess(&mut self, ids: &[u32], count: usize, mut rng: StdRng) -> Result<Vec<u32>> {
-        let count = count.min((self.cache.capacity() + 1).saturating_sub(ids.len()));
+    /// Goes on as the text would, with the same random numbers.
+    fn guess(&mut self, text: &Sequence, count: usize) -> Result<Vec<u32>> {
+        let tokens = text.ids.len();
+        let count = count.min((self.cache.capacity() + 1).saturating_sub(tokens));
         if count == 0 {
             return Ok(Vec::new());
         }
-        let known = self.seen.iter().zip(&ids[..ids.len() - 1]).take_while(|(a, b)| a == b).count();
-        self.model.truncate(&mut self.cache, known)?;
-        let (mut all, mut next) = (ids.to_vec(), known);
+        let mut next = self.seen.iter().zip(&text.ids[..tokens - 1]).take_while(|(a, b)| a == b).count();
+        self.model.truncate(&mut self.cache, next)?;
+        let mut text = text.clone();
         let eos = self.model.info().eos_token_ids.as_slice();
         for _ in 0..count {
-            let input = TokenBatch::single(&all[next..])?;
+            let input = TokenBatch::single(&text.ids[next..])?;
             let logits = self.model.forward(&input, Some(&mut self.cache), LogitPositions::Last)?;
-            next = all.len();
-            let forbidden = if next - self.prompt_tokens < self.options.min_new_tokens { eos } else { &[] };
-            all.push(self.sampler.next_token(logits.row(0, 0), &all, forbidden, &mut rng)?);
+            next = text.ids.len();
+            text.choose(&mut self.sampler, self.options, logits.row(0, 0), eos)?;
         }
-        self.seen = all[..next].to_vec();
-        Ok(all.split_off(ids.len()))
+        self.seen = text.ids[..next].to_vec();
+        Ok(text.ids.split_off(tokens))
     }
 }
 

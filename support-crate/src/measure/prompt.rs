@@ -14,7 +14,7 @@ pub struct Prompt {
     pub tokens: usize,
 }
 
-/// Repeats `base` until it is `tokens` tokens long, or the first length beyond.
+/// Repeats `base` until it is `tokens` tokens long, or the first length beyond: as few times as that takes.
 ///
 /// # Errors
 /// An empty base, or one whose repetition does not make the prompt longer; a length of zero, or one that leaves no room for a
@@ -41,8 +41,18 @@ pub fn prompt_of_tokens(loaded: &Loaded, base: &str, tokens: usize) -> Result<Pr
         let text = base.repeat(repeats);
         let length = count(&text)?;
         if length >= tokens {
-            check_room(length)?;
-            return Ok(Prompt { text, tokens: length });
+            let mut prompt = Prompt { text, tokens: length };
+            // Where copies meet, there may also be more tokens than in the two alone, and fewer copies enough.
+            while repeats > 1 {
+                repeats -= 1;
+                let text = base.repeat(repeats);
+                match count(&text)? {
+                    fewer if fewer >= tokens => prompt = Prompt { text, tokens: fewer },
+                    _ => break,
+                }
+            }
+            check_room(prompt.tokens)?;
+            return Ok(prompt);
         }
         if length <= longest {
             return Err(Error::input(format!(

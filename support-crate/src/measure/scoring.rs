@@ -19,8 +19,8 @@ pub struct PerplexityOptions {
     /// context and takes longer. Each token is scored once, whatever the stride.
     pub stride: Option<usize>,
     /// Windows that the model reads at once; fewer if their logits would take more than 24 MiB (256 MiB on a
-    /// GPU). The result depends on it by no more than float32's rounding. (A model in int8 with a threshold is the
-    /// exception; see [`CausalLm::forward`](crate::model::CausalLm::forward).)
+    /// GPU). The result depends on it by no more than float32's rounding, with the exceptions that
+    /// [`CausalLm::forward`](crate::model::CausalLm::forward) names.
     pub batch_size: usize,
 }
 

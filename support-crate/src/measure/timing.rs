@@ -94,12 +94,12 @@ impl Loaded {
     /// model's context; ids beyond the model's vocabulary; a model whose logits are NaN or infinite; a device that fails
     /// or has no memory left, which [`bandwidth`](TimingOptions::bandwidth) needs too.
     pub fn time(&self, prompts: impl Prompts, options: &TimingOptions) -> Result<Timing> {
-        let timings = time_in_turn(&WallClock, &[(self, prompts)], options)?;
-        timings.into_iter().next().ok_or_else(|| Error::input("there is no model to time"))
+        Ok(time_in_turn(&WallClock, &[(self, prompts)], options)?.remove(0))
     }
 }
 
-/// Times several models against each other, by any clock: one run of each in turn, until each has had its repeats.
+/// Times several models against each other, by any clock: one run of each in turn, until each has had its repeats. They
+/// begin a round in turn, too, so that none always follows the same one, or the reading of memory.
 ///
 /// Timed one after the other, two models would also differ by what the machine did meanwhile (its clock rate,
 /// its neighbours), and intervals made from one block of runs do not show that.
@@ -132,10 +132,12 @@ pub fn time_in_turn<'a, P: Prompts>(
     let mut memories = Memories::of(work.iter().map(|(loaded, _)| loaded.model.info().device), options.bandwidth)?;
     let mut runs = vec![Vec::new(); work.len()];
     for round in 0..options.warmup.saturating_add(options.repeats) {
-        for ((loaded, prompts), runs) in work.iter().zip(&mut runs) {
+        let first = round % work.len().max(1);
+        for index in (first..work.len()).chain(0..first) {
+            let (loaded, prompts) = &work[index];
             let run = timed_run(clock, &*loaded.model, prompts, options)?;
             if round >= options.warmup {
-                runs.push(run);
+                runs[index].push(run);
             }
         }
         if round >= options.warmup {

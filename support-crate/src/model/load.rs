@@ -1,11 +1,14 @@
 //! The first of several models that can be loaded, with its own tokenizer.
 
+use serde_json::Value;
+
 use super::decoder::Decoder;
 use super::tensor_library::{Candle, Torch};
 use super::{
-    CausalLm, DecoderConfig, Device, Engine, Fold, Precision, ResolvedDtype, Tokenizer, Weights, kernels, resolve_dtype,
+    CausalLm, DecoderConfig, Device, Engine, Fold, Precision, ResolvedDtype, Tokenizer, Weights, kernels,
+    resolve_dtype, token_ids,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Context, Error, ErrorKind, Result};
 use crate::quant::QuantizationConfig;
 use crate::source::{ModelFiles, ModelId};
 
@@ -136,7 +139,7 @@ pub fn load_model(candidates: &[&str], options: &LoadOptions) -> Result<Loaded> 
 fn load(candidate: &str, resolved: &ResolvedDtype, options: &LoadOptions) -> Result<Loaded> {
     let ResolvedDtype { dtype, label: rest } = resolved;
     let (files, options) = &resolve(candidate, options)?;
-    let config = DecoderConfig::read(&files.config)?;
+    let config = read_config(files)?;
     let tokenizer = Tokenizer::read(&files.tokenizer)?;
     tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size)?;
     let Read { model, quantization, read_from, kept_in, restored_from, unused_tensors } =
@@ -172,6 +175,21 @@ fn resolve(model_id: &str, options: &LoadOptions) -> Result<(ModelFiles, LoadOpt
     Ok((id.resolve()?, LoadOptions { dequantize, ..options.clone() }))
 }
 
+/// The config, with what ends a text by `generation_config.json`, if there is one, too: models that chat often name the
+/// end of a reply only there. (transformers' `generate` stops at these alone.)
+fn read_config(files: &ModelFiles) -> Result<DecoderConfig> {
+    let mut config = DecoderConfig::read(&files.config)?;
+    if let Some(file) = files.other("generation_config.json") {
+        let generation: Value = serde_json::from_slice(&file.read_config()?).context(|| file.to_string())?;
+        for id in token_ids(&generation["eos_token_id"]) {
+            if !config.eos_token_ids.contains(&id) {
+                config.eos_token_ids.push(id);
+            }
+        }
+    }
+    Ok(config)
+}
+
 /// The tokenizer of one model.
 pub(super) fn open_tokenizer(model_id: &str) -> Result<Tokenizer> {
     Tokenizer::read(&model_id.parse::<ModelId>()?.resolve()?.tokenizer)
@@ -182,7 +200,7 @@ pub(super) fn open_model(model_id: &str, options: &LoadOptions) -> Result<Box<dy
     let dtype = resolve_dtype(options.precision, options.device)?.dtype;
     options.engine().check_device(options.device)?;
     let (files, options) = &resolve(model_id, options)?;
-    let config = DecoderConfig::read(&files.config)?;
+    let config = read_config(files)?;
     Ok(read_model(files, config, dtype, options)?.model)
 }
 

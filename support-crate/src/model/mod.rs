@@ -95,7 +95,8 @@ pub struct ModelInfo {
     pub n_head: usize,
     /// Width of the hidden state.
     pub hidden_size: usize,
-    /// The tokens that end a text, each on its own; none if the model knows no end.
+    /// The tokens that end a text, each on its own, by `config.json` and `generation_config.json`; none if the model
+    /// knows no end.
     pub eos_token_ids: Vec<u32>,
     /// Weights, with shared ones counted once.
     pub num_parameters: usize,

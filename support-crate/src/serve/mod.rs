@@ -3,8 +3,8 @@
 //! [`serve`] runs a server until all requests are done, in real time; [`simulate`] does the same without a model, with
 //! the time that you say a step takes. Before each step a scheduler looks at the [`View`] and answers with a [`Plan`]:
 //! a function, [`first_come`] or your own. Whatever it plans, each request's tokens are those that
-//! [`generate_tokens`](fn@crate::generate::generate_tokens) gives for it alone, on engine `kernels`: a model in int8
-//! with a threshold is the exception, see [`CausalLm::forward`](crate::model::CausalLm::forward).
+//! [`generate_tokens`](fn@crate::generate::generate_tokens) gives for it alone, on engine `kernels`, with the
+//! exceptions that [`CausalLm::forward`] names.
 //!
 //! Source: Yu et al. 2022, "Orca: A Distributed Serving System for Transformer-Based Generative Models" (OSDI).
 
@@ -16,13 +16,13 @@ mod scheduler;
 mod server;
 mod time;
 
-use quantlab_kernels::QuantizedKv;
+use quantlab_kernels::{QuantizedKv, threads_granted};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::generate::GenerateOptions;
 use crate::measure::RunInfo;
-use crate::model::{CacheFormat, Loaded};
+use crate::model::{CacheFormat, CausalLm, Loaded, available_memory};
 
 pub use arrivals::poisson_arrivals;
 pub use prefix::BLOCK;
@@ -48,8 +48,9 @@ pub struct ServerOptions {
     pub max_running: usize,
     /// Tokens that a step computes, of all requests together: longer prompts are read in chunks. At least 1.
     pub max_tokens_per_step: usize,
-    /// Tokens whose keys and values are kept, of all requests together and in the prefix cache. (A request's cache is
-    /// allocated for all that it may become; the system provides memory only for what has been written.)
+    /// Tokens whose keys and values are kept, of all requests together and in the prefix cache, whose blocks are
+    /// float16 where `cache_format` is int8 or int4. (A request's cache is allocated for all that it may become; the
+    /// system provides memory only for what has been written.)
     pub cache_tokens: usize,
     /// Their format; `None` for what the model computes in.
     pub cache_format: Option<CacheFormat>,
@@ -81,8 +82,7 @@ impl ServerOptions {
         if let Some((name, _)) = sizes.iter().find(|(_, size)| *size == 0) {
             return Err(Error::input(format!("`{name}` is 0; it must be at least 1")));
         }
-        let quantized = self.cache_format.filter(|format| matches!(format, CacheFormat::Int8 | CacheFormat::Int4));
-        match quantized {
+        match self.codes() {
             Some(format) if self.prefix_cache && self.max_tokens_per_step > MOST_QUANTIZED => {
                 Err(Error::input(format!(
                     "`max_tokens_per_step` is {}; with a prefix cache in {format} it must be at most {MOST_QUANTIZED}",
@@ -93,10 +93,49 @@ impl ServerOptions {
             _ => Ok(()),
         }
     }
+
+    /// The format, if caches are in codes.
+    fn codes(&self) -> Option<CacheFormat> {
+        self.cache_format.filter(|format| matches!(format, CacheFormat::Int8 | CacheFormat::Int4))
+    }
+
+    /// Makes sure that there is memory for all that requests may hold at once. Each cache is checked when it is made,
+    /// but the system provides its memory only later, so that several may pass that do not fit together.
+    ///
+    /// # Errors
+    /// More `cache_tokens` than there is memory for; a format in which the engine cannot keep keys and values.
+    fn check_memory(&self, model: &dyn CausalLm) -> Result<()> {
+        let Self { max_running, cache_tokens, cache_format, prefix_cache, .. } = *self;
+        let info = model.info();
+        let of_one = |capacity| Ok::<_, Error>(model.new_cache_in(cache_format, 1, capacity)?.bytes() as f64);
+        // What the engine cannot do is said now, and not in the middle of a request.
+        let of_token = of_one(1)?;
+        let Some(free) = available_memory().filter(|_| info.device.is_cpu()) else { return Ok(()) };
+        let most = if prefix_cache { usize::MAX } else { max_running.saturating_mul(info.context_len) };
+        let tokens = cache_tokens.min(most);
+        let needed = match self.codes() {
+            // Codes take less than the float16 that the last tokens are kept in, and all of the prefix cache.
+            Some(_) if !prefix_cache => {
+                let sequences = max_running.min(tokens);
+                of_one(tokens.div_ceil(sequences))? * sequences as f64
+            }
+            _ => of_token * tokens as f64,
+        };
+        if needed <= free as f64 {
+            return Ok(());
+        }
+        let [needed, free] = [needed, free as f64].map(|bytes| bytes / f64::from(1 << 30));
+        Err(Error::input(format!(
+            "`cache_tokens` is {cache_tokens}, and keys and values of {tokens} tokens take {needed:.2} GiB, but only \
+             {free:.2} GiB are free"
+        ))
+        .hint("use fewer `cache_tokens`, or a `cache_format` of fewer bits"))
+    }
 }
 
 /// Serves requests that arrive at given times, in seconds from the start, until all are done. The server sleeps while
-/// there is nothing to do. Waiting counts from the time of arrival, though a step that is running must end first.
+/// there is nothing to do. Waiting counts from the time of arrival, though a step that is running must end first. There
+/// is no warm-up: the first steps take longer unless the model has computed before.
 ///
 /// ```
 /// use quantlab::generate::GenerateOptions;
@@ -118,7 +157,7 @@ impl ServerOptions {
 /// ```
 ///
 /// # Errors
-/// No requests; times that are not finite, negative, or not in order; options that are not allowed; a request that
+/// No requests; times that are not finite, negative, or not in order; what [`Server::new`] refuses; a request that
 /// [`Server::submit`] refuses; a plan that [`Server::step`] refuses, or that computes nothing when nothing will come
 /// any more; logits that are NaN.
 pub fn serve(
@@ -128,7 +167,8 @@ pub fn serve(
     scheduler: impl FnMut(&View) -> Plan,
 ) -> Result<ServingReport> {
     let server = Server::new(&*loaded.model, options)?;
-    Ok(ServingReport { run: Some(RunInfo::of(loaded)), ..run(server, arrivals, scheduler)? })
+    let (report, threads_granted) = threads_granted(|| run(server, arrivals, scheduler));
+    Ok(ServingReport { run: Some(RunInfo { threads_granted, ..RunInfo::of(loaded) }), ..report? })
 }
 
 /// What [`serve`] would do, without a model: a step takes `cost` seconds, and each request has `max_new_tokens` new
@@ -191,4 +231,27 @@ fn run(
         }
     }
     Ok(server.into_report())
+}
+
+#[cfg(test)]
+mod tests {
+    use quantlab_kernels::thread_scope;
+
+    use super::*;
+    use crate::model::{LoadOptions, load_model, threads};
+
+    #[test]
+    fn a_run_beside_another_computation_says_so() {
+        let loaded = load_model(&["embedded"], &LoadOptions::default()).unwrap();
+        let options = GenerateOptions { max_new_tokens: 2, ..GenerateOptions::default() };
+        let arrivals = [(0.0, Request { prompt: vec![1, 2, 3], options })];
+        // Other tests may have the helpers for a moment.
+        let another = std::iter::repeat_with(thread_scope).find(|scope| scope.threads() == threads());
+        let server = ServerOptions::default();
+        let report = std::thread::scope(|scope| {
+            scope.spawn(|| serve(&loaded, &arrivals, &server, first_come).unwrap()).join().unwrap()
+        });
+        drop(another);
+        assert_eq!(report.run.unwrap().threads_granted, 1);
+    }
 }

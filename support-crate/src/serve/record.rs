@@ -134,8 +134,12 @@ impl ServingReport {
 
     /// From the first arrival to the last token, in seconds; 0 if no request is done.
     pub fn seconds(&self) -> f64 {
-        let first = self.requests.iter().map(|request| request.arrival_s).fold(f64::INFINITY, f64::min);
-        (self.end_s() - first).max(0.0)
+        (self.end_s() - self.start_s()).max(0.0)
+    }
+
+    /// When the first request that is done came.
+    fn start_s(&self) -> f64 {
+        self.requests.iter().map(|request| request.arrival_s).fold(f64::INFINITY, f64::min)
     }
 
     /// When the last token of a request that is done was known, in seconds since the server began.
@@ -181,9 +185,10 @@ impl ServingReport {
     /// The share of the time, from the first arrival to the last token, in which a step ran: near 1, the server is
     /// full. 0 if no request is done.
     pub fn busy(&self) -> f64 {
-        let end = self.end_s();
-        // Of a server that was not finished, the steps after the last token of a request that was are not counted.
-        let within = |step: &ServedStep| (end.min(step.start_s + step.seconds) - step.start_s).max(0.0);
+        let (start, end) = (self.start_s(), self.end_s());
+        // Of a server that was not finished, steps are counted from the arrival of the first request that was to the
+        // last token.
+        let within = |step: &ServedStep| (end.min(step.start_s + step.seconds) - start.max(step.start_s)).max(0.0);
         share(self.steps.iter().map(within).sum(), self.seconds())
     }
 }

@@ -128,7 +128,9 @@ pub fn first_come(view: &View) -> Plan {
 /// together until the last one is done, as many as a step has tokens for; who comes meanwhile waits.
 pub fn static_batch(view: &View) -> Plan {
     let mut plan = Plan::default();
-    if view.running.iter().all(|request| request.new_tokens <= 1) {
+    // After an interrupted step, requests that had been decoded are read again.
+    let is_reading = view.running.iter().any(|request| !request.is_decoding());
+    if is_reading || view.running.iter().all(|request| request.new_tokens <= 1) {
         let mut budget = view.max_tokens_per_step;
         // Room for all that each will ever need: nobody is preempted.
         let still_needed = view.running.iter().map(|request| request.final_tokens() - request.past_tokens).sum();

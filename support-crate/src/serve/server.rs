@@ -1,5 +1,7 @@
 //! The server: requests, their caches, and steps.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::prefix::PrefixCache;
@@ -7,7 +9,7 @@ use super::time::Time;
 use super::{BLOCK, Phase, Plan, Request, RequestState, ServedRequest, ServedStep, ServerOptions, ServingReport};
 use super::{StepPart, StepWork, View};
 use crate::error::{Error, Result};
-use crate::generate::{FinishReason, Sampler, Sequence};
+use crate::generate::{FinishReason, GenerateOptions, Sampler, Sequence};
 use crate::interrupt;
 use crate::model::{CausalLm, Engine, KvCache};
 
@@ -42,6 +44,8 @@ pub struct Server<'m> {
     /// Those that are not done, in order.
     active: Vec<usize>,
     prefixes: Option<PrefixCache>,
+    /// One for all requests, which choose their tokens one after the other.
+    sampler: Sampler,
     steps: Vec<ServedStep>,
 }
 
@@ -58,10 +62,18 @@ pub struct Event {
     pub finish_reason: Option<FinishReason>,
 }
 
+impl fmt::Debug for Server<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { options, requests, active, steps, .. } = self;
+        let (requests, steps) = (requests.len(), steps.len());
+        write!(f, "Server {{ options: {options:?}, requests: {requests}, active: {active:?}, steps: {steps} }}")
+    }
+}
+
 /// A request and what there is of it.
 struct Tracked {
     sequence: Sequence,
-    sampler: Sampler<'static>,
+    options: GenerateOptions,
     /// As long as it runs, with a model.
     cache: Option<KvCache>,
     is_running: bool,
@@ -74,13 +86,9 @@ struct Tracked {
 }
 
 impl Tracked {
-    fn max_new_tokens(&self) -> usize {
-        self.sampler.options.max_new_tokens
-    }
-
     /// Tokens that its cache holds at the end, at most.
     fn capacity(&self) -> usize {
-        self.sequence.prompt_tokens + self.max_new_tokens() - 1
+        self.sequence.prompt_tokens + self.options.max_new_tokens - 1
     }
 
     fn enter(&mut self, phase: Phase, at: f64) {
@@ -99,7 +107,7 @@ impl<'m> Server<'m> {
     /// A server in real time.
     ///
     /// # Errors
-    /// Options that are not allowed.
+    /// Options that are not allowed, or that ask for what the engine cannot do, or for more memory than there is.
     pub fn new(model: &'m dyn CausalLm, options: &ServerOptions) -> Result<Self> {
         Self::with(Some(model), options, Time::wall())
     }
@@ -108,7 +116,7 @@ impl<'m> Server<'m> {
     /// long that takes.
     ///
     /// # Errors
-    /// Options that are not allowed.
+    /// Options that are not allowed, or that ask for what the engine cannot do, or for more memory than there is.
     pub fn with_cost(
         model: &'m dyn CausalLm,
         options: &ServerOptions,
@@ -124,8 +132,7 @@ impl<'m> Server<'m> {
     fn with(model: Option<&'m dyn CausalLm>, options: &ServerOptions, time: Time<'m>) -> Result<Self> {
         options.check()?;
         if let Some(model) = model {
-            // What the engine cannot do is said now, and not in the middle of a request.
-            model.new_cache_in(options.cache_format, 1, 1)?;
+            options.check_memory(model)?;
             if options.prefix_cache && model.info().engine != Engine::Kernels {
                 return Err(Error::input(format!("the engine {} has no prefix cache", model.info().engine))
                     .hint("use `Engine::Kernels`, or set `prefix_cache` to false"));
@@ -139,6 +146,7 @@ impl<'m> Server<'m> {
             requests: Vec::new(),
             active: Vec::new(),
             prefixes,
+            sampler: Sampler::default(),
             steps: Vec::new(),
         })
     }
@@ -156,9 +164,9 @@ impl<'m> Server<'m> {
     /// Takes a request, which waits then; returns its id.
     ///
     /// # Errors
-    /// Options that are not allowed (see [`GenerateOptions::check`](crate::generate::GenerateOptions::check)), or
-    /// `stop_strings`, no cache, or another format of the cache than the server's; an empty prompt, a token beyond the
-    /// vocabulary, or no room for prompt and new tokens in the model's context or in `cache_tokens`.
+    /// Options that are not allowed (see [`GenerateOptions::check`]), or `stop_strings`, no cache, or another format of
+    /// the cache than the server's; an empty prompt, a token beyond the vocabulary, or no room for prompt and new tokens
+    /// in the model's context or in `cache_tokens`.
     pub fn submit(&mut self, request: Request) -> Result<usize> {
         self.submit_at(request, self.now_s())
     }
@@ -197,7 +205,7 @@ impl<'m> Server<'m> {
         };
         let tracked = Tracked {
             sequence,
-            sampler: Sampler::owning(options),
+            options,
             cache: None,
             is_running: false,
             is_done: false,
@@ -227,7 +235,7 @@ impl<'m> Server<'m> {
                 tokens: request.sequence.ids.len(),
                 past_tokens: if request.is_running { request.past_tokens } else { matching() },
                 new_tokens,
-                left_tokens: request.max_new_tokens() - new_tokens,
+                left_tokens: request.options.max_new_tokens - new_tokens,
                 age_s: now_s - request.record.arrival_s,
             };
             if request.is_running { running.push(state) } else { waiting.push(state) }
@@ -325,7 +333,7 @@ impl<'m> Server<'m> {
     }
 
     fn compute(&mut self, work: &StepWork) -> Result<Vec<Event>> {
-        let Self { model, requests, time, .. } = self;
+        let Self { model, requests, time, sampler, .. } = self;
         // Before a cache has changed.
         let cost = time.cost(work)?;
         let mut logits = None;
@@ -357,7 +365,7 @@ impl<'m> Server<'m> {
                 continue;
             }
             let token = match &logits {
-                Some(logits) => request.sequence.choose(&mut request.sampler, logits.row(row, 0), eos),
+                Some(logits) => request.sequence.choose(sampler, &request.options, logits.row(row, 0), eos),
                 None => {
                     request.sequence.ids.push(0);
                     Ok(0)
@@ -365,9 +373,8 @@ impl<'m> Server<'m> {
             };
             let token = token.map_err(|error| error.context(format!("request {}", part.id)))?;
             let at_s = time.now();
-            let stops = if request.sampler.options.stop_at_eos { eos } else { &[] };
-            let max_new_tokens = request.max_new_tokens();
-            request.is_done = request.sequence.ends(stops, false, max_new_tokens);
+            let stops = if request.options.stop_at_eos { eos } else { &[] };
+            request.is_done = request.sequence.ends(stops, false, request.options.max_new_tokens);
             request.record.token_s.push(at_s);
             request.enter(Phase::Decode, at_s);
             let finish_reason = request.is_done.then_some(request.sequence.finish_reason);

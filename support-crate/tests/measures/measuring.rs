@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::common::fake::{fake_on, with_tokenizer_of};
 use crate::common::{cases, gpt2_cases, tiny};
 use quantlab::error::Result;
 use quantlab::measure::{
@@ -10,6 +11,8 @@ use quantlab::measure::{
     peak_memory_of, perplexity, perplexity_of_tokens, reset_peak_memory, resident_memory, time_in_turn,
 };
 use quantlab::model::{CacheFormat, CacheStorage, EngineModel, Loaded, Logits, ModelInfo, Step, best_device};
+use quantlab::report::Timeline;
+use quantlab_course::probe::{Costs, Machine};
 use serde_json::Value;
 
 const LOSS: f64 = 1e-5;
@@ -263,6 +266,28 @@ fn a_timing_ends_when_the_last_token_is_known() {
     timing.runs.runs.iter().for_each(|run| near(run.total_latency_s, prefill + 3.0 * step));
     near(timing.decode_tokens_per_s.median, 2.0 / step);
     assert!(clock.now() > 4.0 * (WAIT + FREE_CACHE), "all of that happened");
+}
+
+#[test]
+fn another_model_begins_each_round() {
+    let machine = Machine::new(Costs::PLAIN);
+    let models = [0; 3].map(|_| with_tokenizer_of(fake_on(&machine, 384, 64, |_, _| vec![0.0; 384]), loaded()));
+    let options = TimingOptions { max_new_tokens: 1, ..TimingOptions::default() };
+    time_in_turn(&machine.clock(), &models.each_ref().map(|model| (model, "fox")), &options).unwrap();
+    let order: Vec<usize> = machine.passes().iter().map(|pass| pass.model).collect();
+    assert_eq!(order, [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]].concat());
+}
+
+#[test]
+fn a_measured_run_is_drawn_by_its_medians_and_says_so() {
+    let medians = "each step is a median of its runs, the total their sum";
+    let drawn = |repeats| {
+        let options = TimingOptions { max_new_tokens: 3, repeats, ..TimingOptions::default() };
+        Timeline::new("t").timing("fox", &loaded().time("fox", &options).unwrap()).unwrap()
+    };
+    assert!(drawn(2).table().to_text().contains(medians));
+    assert!(!drawn(1).table().to_text().contains(medians));
+    assert!(!drawn(2).note("on a machine").table().to_text().contains(medians));
 }
 
 #[test]

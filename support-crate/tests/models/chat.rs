@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use crate::common::{golden, tiny};
-use quantlab::generate::{ChatTemplate, Message};
-use quantlab::model::{CacheFormat, Engine, LoadOptions, load_model};
+use quantlab::error::{Error, Result};
+use quantlab::generate::{Chat, ChatTemplate, GenerateOptions, Message};
+use quantlab::model::{
+    CacheFormat, CacheStorage, Engine, EngineModel, LoadOptions, Loaded, Logits, ModelInfo, Step, load_model,
+};
 use serde_json::Value;
 
 #[test]
@@ -178,6 +181,72 @@ fn a_cache_of_another_format_is_not_used_any_more() {
     assert!(error.contains("keys and values in int8"), "{error}");
     chat.options.cache_format = None;
     chat.reply("And now", |_| ()).unwrap();
+}
+
+/// A model to which all tokens are equally likely, with memory for a cache of so many tokens.
+#[derive(Debug)]
+struct Undecided {
+    info: ModelInfo,
+    most: usize,
+}
+
+impl EngineModel for Undecided {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn compute(&self, step: &Step<'_>, _storage: Option<&mut CacheStorage>) -> Result<Logits> {
+        let positions = step.wanted.as_ref().map_or(step.ids.len(), Vec::len);
+        Logits::new(vec![0.0; positions * self.info.vocab_size], step.batch, self.info.vocab_size)
+    }
+
+    fn allocate_cache(&self, _batch: usize, capacity: usize, _format: Option<CacheFormat>) -> Result<CacheStorage> {
+        match capacity <= self.most {
+            true => Ok(CacheStorage::nothing()),
+            false => Err(Error::system(format!("no memory for {capacity} tokens"))),
+        }
+    }
+
+    fn retain_rows(&self, _storage: &mut CacheStorage, _rows: &[usize], _past_len: usize) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A conversation with it, in replies of 6 tokens.
+fn undecided(most: usize) -> Chat {
+    let folder = that_chats();
+    let loaded = load_model(&[folder.path().to_str().unwrap()], &LoadOptions::default()).unwrap();
+    let info = ModelInfo { context_len: 1000, ..loaded.model.info().clone() };
+    let mut chat = Loaded { model: Box::new(Undecided { info, most }), ..loaded }.chat().unwrap();
+    chat.options = GenerateOptions { max_new_tokens: 6, stop_at_eos: false, ..GenerateOptions::default() };
+    chat
+}
+
+#[test]
+fn each_reply_draws_numbers_of_its_own_and_a_conversation_the_same_again() {
+    let mut chat = undecided(1000);
+    chat.options.do_sample = true;
+    let replies = |chat: &mut Chat| ["Hello", "Hello"].map(|content| chat.reply(content, |_| ()).unwrap().tokens);
+    let first = replies(&mut chat);
+    assert_ne!(first[0], first[1]);
+    chat.forget();
+    assert_eq!(replies(&mut chat), first);
+    chat.forget();
+    chat.options.seed = 1;
+    assert_ne!(replies(&mut chat), first);
+}
+
+#[test]
+fn a_reply_needs_memory_for_itself_alone() {
+    let prompt_tokens = undecided(1000).reply("Hello", |_| ()).unwrap().prompt_tokens;
+    let reply = |most| undecided(most).reply("Hello", |_| ());
+    assert_eq!(reply(prompt_tokens + 6).unwrap().tokens.len(), 6);
+    let (needed, error) = (prompt_tokens + 6, reply(prompt_tokens + 5).unwrap_err().to_string());
+    assert!(error.contains(&format!("no memory for {needed} tokens")), "{error}");
 }
 
 /// `cargo lab setup --model smollm2` brings the model.

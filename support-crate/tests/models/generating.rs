@@ -1,5 +1,6 @@
 //! Generating, timing and scoring from a learner's point of view.
 
+use crate::common::copy::Copy;
 use crate::common::fake::{saying, with_tokenizer_of};
 use crate::common::tiny;
 use quantlab::generate::{
@@ -83,6 +84,30 @@ fn the_token_that_ends_a_text_stops_unless_told_otherwise() {
         let forced = run(first, options(stop_at_eos, 20));
         assert!(forced.len() == 20 && !forced.contains(&eos), "{stop_at_eos}");
     }
+}
+
+/// Models that chat often name the end of a reply there alone, and transformers' `generate` stops at it.
+#[test]
+fn the_generation_config_names_tokens_that_end_a_text() {
+    let copy = Copy::of(tiny());
+    let write = |json: &str| std::fs::write(copy.path("generation_config.json"), json).unwrap();
+    let ends = |loaded: &Loaded| loaded.model.info().eos_token_ids.clone();
+    let options = |stop_at_eos| GenerateOptions { max_new_tokens: 10, stop_at_eos, ..GenerateOptions::default() };
+    let plain = copy.load().unwrap();
+    assert_eq!(ends(&plain), [0], "without such a file");
+    let whole = generate(&plain, "once upon a time", &options(false)).unwrap().tokens;
+    let end = *whole.iter().find(|&&token| token != 0).unwrap();
+    write(&format!(r#"{{"eos_token_id": [{end}, 0, null]}}"#));
+    let loaded = copy.load().unwrap();
+    assert_eq!(ends(&loaded), [0, end]);
+    let found = generate(&loaded, "once upon a time", &options(true)).unwrap();
+    let last = whole.iter().position(|token| [0, end].contains(token)).unwrap();
+    assert_eq!((&found.tokens[..], found.finish_reason), (&whole[..=last], FinishReason::Eos));
+    write(r#"{"max_length": 20}"#);
+    assert_eq!(ends(&copy.load().unwrap()), [0]);
+    write("{");
+    let error = copy.load().unwrap_err().to_string();
+    assert!(error.contains("generation_config.json"), "{error}");
 }
 
 /// What a model that says `script` gives, and the pieces of text in which it came.
@@ -232,6 +257,9 @@ fn prompts_reach_the_wanted_length() {
         assert_eq!(loaded.tokenizer.encode(&prompt.text).unwrap().len(), prompt.tokens);
         assert!(prompt.tokens >= wanted && prompt.text.starts_with("the quick brown fox "));
     }
+    // Twice, `note` is `not`, `en`, `o`, `t` and `e`.
+    let prompt = prompt_of_tokens(&loaded, "note", 5).unwrap();
+    assert_eq!((prompt.text.as_str(), prompt.tokens), ("notenote", 5));
     // The last one reaches 63 only by going beyond the context of 64.
     for (base, tokens) in [("", 5), ("fox", 0), ("fox", 64), ("the quick brown fox ", 63)] {
         assert!(prompt_of_tokens(&loaded, base, tokens).is_err());

@@ -3,15 +3,12 @@
 mod template;
 
 use std::fmt;
-use std::ops::ControlFlow;
 
 use serde::Deserialize;
-use serde_json::Value;
 
-use super::sampling::{Sampler, random_stream};
-use super::{FinishReason, GenerateOptions, Generation, StoppingText, TextStream};
+use super::{GenerateOptions, GeneratedTokens, Generation, Sampler, Sequence, StoppingText, TextStream};
 use crate::error::{Context, Error, Result};
-use crate::model::{CacheFormat, KvCache, Loaded, LogitPositions, TokenBatch, token_ids};
+use crate::model::{CacheFormat, KvCache, Loaded, LogitPositions, TokenBatch};
 use crate::source::ModelFiles;
 pub use template::{ChatTemplate, Message};
 
@@ -29,13 +26,12 @@ pub use template::{ChatTemplate, Message};
 pub struct Chat {
     /// How replies are generated: as the model's `generation_config.json` says, if it has one, and at most 256 tokens;
     /// otherwise the most likely token each time. Keys and values are always kept, and nothing is cut off: `use_cache` and
-    /// `truncation` have no effect.
+    /// `truncation` have no effect. Where tokens are drawn, each reply draws from a stream of its own, by the seed and
+    /// its place in the conversation.
     pub options: GenerateOptions,
     loaded: Loaded,
     template: ChatTemplate,
     messages: Vec<Message>,
-    /// Tokens that end a reply, besides the model's own.
-    stops: Vec<u32>,
     /// Keys and values, and the format that they were asked for in.
     cache: Option<(KvCache, Option<CacheFormat>)>,
     /// The tokens that the cache holds.
@@ -50,8 +46,6 @@ struct GenerationConfig {
     top_k: Option<i64>,
     top_p: Option<f64>,
     repetition_penalty: Option<f64>,
-    #[serde(default)]
-    eos_token_id: Value,
 }
 
 impl GenerationConfig {
@@ -85,8 +79,7 @@ impl Loaded {
         options.top_p = given(config.top_p).unwrap_or(options.top_p);
         // There, 0 keeps all.
         options.top_k = config.top_k.and_then(|top_k| usize::try_from(top_k).ok()).filter(|&top_k| top_k > 0);
-        let stops = token_ids(&config.eos_token_id);
-        Ok(Chat { options, loaded: self, template, messages: Vec::new(), stops, cache: None, cached: Vec::new() })
+        Ok(Chat { options, loaded: self, template, messages: Vec::new(), cache: None, cached: Vec::new() })
     }
 }
 
@@ -139,10 +132,10 @@ impl Chat {
 
     fn continue_it(&mut self, content: &str, on_text: &mut dyn FnMut(&str)) -> Result<Generation> {
         let prompt = self.template.render(&self.messages, true)?;
-        let Self { loaded, options, cache, cached, stops, .. } = self;
+        let Self { loaded, options, cache, cached, messages, .. } = self;
         let model = &*loaded.model;
         // The template has written the token that begins a text, if there is one.
-        let mut ids = loaded.tokenizer.encode_as_it_is(&prompt)?;
+        let ids = loaded.tokenizer.encode_as_it_is(&prompt)?;
         let (prompt_tokens, context_len) = (ids.len(), model.info().context_len);
         let room = context_len.saturating_sub(prompt_tokens);
         if prompt_tokens == 0 || room == 0 {
@@ -170,37 +163,37 @@ impl Chat {
                 }
                 cache
             }
-            // Room for more than this reply.
-            None => model.new_cache_in(options.cache_format, 1, (2 * needed).min(context_len))?,
-        };
-        let mut sampler = Sampler::new(options);
-        let mut rng = random_stream(options.seed, 0);
-        let mut text = StoppingText::new(TextStream::new(&loaded.tokenizer), &options.stop_strings);
-        let eos: Vec<u32> = model.info().eos_token_ids.iter().chain(stops.iter()).copied().collect();
-        let mut finish_reason = FinishReason::Length;
-        while ids.len() - prompt_tokens < max_new_tokens {
-            let tokens = TokenBatch::single(&ids[next..])?;
-            let logits = model.forward(&tokens, Some(&mut cache_now), LogitPositions::Last)?;
-            next = ids.len();
-            let forbidden = if next - prompt_tokens < options.min_new_tokens { &eos[..] } else { &[] };
-            let token = sampler.next_token(logits.row(0, 0), &ids, forbidden, &mut rng)?;
-            ids.push(token);
-            if options.stop_at_eos && eos.contains(&token) {
-                finish_reason = FinishReason::Eos;
-                break;
+            // Room for more than this reply, where there is memory for it.
+            None => {
+                let new = |capacity| model.new_cache_in(options.cache_format, 1, capacity);
+                new((2 * needed).min(context_len)).or_else(|_| new(needed))?
             }
-            if text.push(token, on_text)? == ControlFlow::Break(()) {
-                finish_reason = FinishReason::StopString;
+        };
+        let mut sampler = Sampler::default();
+        // Where nothing was said before, the stream is that of `generate`.
+        let mut sequence = Sequence::new(ids, options.seed, messages.len() - 1);
+        let mut text = StoppingText::new(TextStream::new(&loaded.tokenizer), &options.stop_strings);
+        let eos = model.info().eos_token_ids.as_slice();
+        let stops: &[u32] = if options.stop_at_eos { eos } else { &[] };
+        loop {
+            let tokens = TokenBatch::single(&sequence.ids[next..])?;
+            let logits = model.forward(&tokens, Some(&mut cache_now), LogitPositions::Last)?;
+            next = sequence.ids.len();
+            let token = sequence.choose(&mut sampler, options, logits.row(0, 0), eos)?;
+            // What ends a reply is no part of its text.
+            let has_stop_string = !stops.contains(&token) && text.push(token, on_text)?.is_break();
+            if sequence.ends(stops, has_stop_string, max_new_tokens) {
                 break;
             }
         }
-        cached.extend_from_slice(&ids[..next]);
+        cached.extend_from_slice(&sequence.ids[..next]);
         *cache = Some((cache_now, options.cache_format));
+        let GeneratedTokens { tokens, finish_reason, .. } = sequence.finish();
         Ok(Generation {
             prompt: content.to_owned(),
             prompt_tokens,
             truncated_tokens: 0,
-            tokens: ids.split_off(prompt_tokens),
+            tokens,
             text: text.finish(on_text)?,
             finish_reason,
             seed: options.do_sample.then_some(options.seed),

@@ -152,7 +152,8 @@ fn encode_alike(base: &Loaded, other: &Loaded, texts: &[impl AsRef<str>]) -> Res
 /// ```
 ///
 /// # Errors
-/// As [`compare_quality`]; a base that cannot be loaded again by its id.
+/// As [`compare_quality`]; a base that cannot be loaded again by its id, or computes on a GPU: beside libtorch there is
+/// only candle, which is built for the CPU alone.
 pub fn noise_floor(base: &Loaded, texts: &[impl AsRef<str>]) -> Result<QualityComparison> {
     compare_quality(base, &load_on_other_engine(base)?, texts)
 }
@@ -172,8 +173,8 @@ fn load_on_other_engine(base: &Loaded) -> Result<Loaded> {
 
 /// As [`compare_quality`], for texts that are token ids already, given to the models as `options` say.
 ///
-/// The result depends on the batch size by no more than float32's rounding. (A model in int8 with a threshold is the
-/// exception, as it is in bitsandbytes; see [`CausalLm::forward`](crate::model::CausalLm::forward).)
+/// The result depends on the batch size by no more than float32's rounding, with the exceptions that
+/// [`CausalLm::forward`](crate::model::CausalLm::forward) names.
 ///
 /// # Errors
 /// Vocabularies of different sizes, or a token beyond them; fewer than two tokens to predict; a window, stride or batch size

@@ -77,7 +77,8 @@ impl Timeline {
         Ok(self)
     }
 
-    /// Adds a run as it was measured.
+    /// Adds a run as it was measured, each step with its median over the repeats. The whole is the sum of these, not
+    /// the median of the whole, which the small print says unless it says something else.
     ///
     /// # Errors
     /// A timing without tokens.
@@ -87,7 +88,11 @@ impl Timeline {
             return Err(Error::input(format!("`{}`: the timing has no tokens", self.chart.title))
                 .hint("measure with at least one new token"));
         };
-        self.run(name, timing.prompt_tokens, *prefill, steps.to_vec())
+        let mut timeline = self.run(name, timing.prompt_tokens, *prefill, steps.to_vec())?;
+        if timing.runs.runs.len() > 1 && timeline.chart.note.is_empty() {
+            timeline.chart.note = "each step is a median of its runs, the total their sum".to_owned();
+        }
+        Ok(timeline)
     }
 
     /// The diagram's numbers as a table, one row per run.

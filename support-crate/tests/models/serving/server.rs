@@ -4,8 +4,8 @@ use quantlab::generate::{FinishReason, GenerateOptions};
 use quantlab::model::{CacheFormat, Engine, LoadOptions, load_model};
 use quantlab::report::ServingTimeline;
 use quantlab::serve::{
-    Phase, Plan, Request, Server, ServerOptions, ServingReport, View, first_come, poisson_arrivals, serve, simulate,
-    static_batch,
+    Phase, Plan, Request, RequestState, Server, ServerOptions, ServingReport, View, first_come, poisson_arrivals,
+    serve, simulate, static_batch,
 };
 
 use super::{embedded, request};
@@ -61,6 +61,26 @@ fn schedulers_do_what_they_say() {
     let each = [Phase::Waiting, Phase::Prefill, Phase::Decode];
     assert_eq!(phases, [each, each].concat());
     assert!(report(static_batch, 22).requests.iter().all(|one| one.preemptions == 0));
+}
+
+/// All requests of an interrupted step lose their caches, and the batch is read again before it goes on.
+#[test]
+fn a_static_batch_that_was_interrupted_is_read_again_in_whole_steps() {
+    let state =
+        |id, past_tokens, tokens| RequestState { id, tokens, past_tokens, new_tokens: 5, left_tokens: 5, age_s: 1.0 };
+    let view = |running: &[RequestState], waiting: &[RequestState]| View {
+        now_s: 1.0,
+        waiting: waiting.to_vec(),
+        running: running.to_vec(),
+        max_running: 2,
+        max_tokens_per_step: 64,
+        free_tokens: 1000,
+    };
+    let plan = |running: &[RequestState], waiting: &[RequestState]| static_batch(&view(running, waiting)).compute;
+    assert_eq!(plan(&[], &[state(0, 0, 100), state(1, 0, 50)]), [(0, 64)]);
+    assert_eq!(plan(&[state(0, 64, 100)], &[state(1, 0, 50)]), [(0, 36), (1, 28)]);
+    assert_eq!(plan(&[state(0, 100, 101), state(1, 28, 50)], &[]), [(1, 22)]);
+    assert_eq!(plan(&[state(0, 100, 101), state(1, 50, 51)], &[state(2, 0, 9)]), [(0, 1), (1, 1)]);
 }
 
 #[test]
@@ -122,6 +142,15 @@ fn what_cannot_be_served_is_refused() {
     refused(one(), ServerOptions { cache_tokens: 4, ..fits() }, "take 5 tokens of cache, and `cache_tokens` is 4");
     refused(one(), ServerOptions { max_running: 0, ..fits() }, "`max_running` is 0");
     refused(one(), ServerOptions { max_tokens_per_step: 0, ..fits() }, "`max_tokens_per_step` is 0");
+    let all = ServerOptions { cache_tokens: usize::MAX, ..fits() };
+    // No more than 8 contexts are ever held, unless earlier prompts are kept.
+    assert!(serve(&loaded, &[(0.0, one())], &all, first_come).is_ok());
+    for cache_format in [None, Some(CacheFormat::Float16), Some(CacheFormat::Int8), Some(CacheFormat::Int4)] {
+        let too_much = "GiB are free";
+        refused(one(), ServerOptions { prefix_cache: true, cache_format, ..all.clone() }, too_much);
+        refused(one(), ServerOptions { max_running: usize::MAX, cache_format, ..all.clone() }, too_much);
+        refused(one(), ServerOptions { max_running: 1 << 60, cache_format, ..all.clone() }, too_much);
+    }
     let codes = ServerOptions { cache_format: Some(CacheFormat::Int4), prefix_cache: true, ..fits() };
     refused(
         one(),
@@ -183,6 +212,24 @@ fn what_an_unfinished_server_does_after_the_last_request_is_no_part_of_its_time(
     assert_eq!(report.steps.last().map(|step| step.start_s), Some(8.0));
     let free = simulate(&[(0.0, request(vec![1; 4], 2))], &ServerOptions::default(), first_come, |_| 0.0).unwrap();
     assert_eq!((free.tokens_per_s(), free.busy(), free.mean_batch()), (0.0, 0.0, 1.0));
+}
+
+/// Two requests share steps, and only the one that came later is done.
+#[test]
+fn what_a_server_did_before_the_first_request_that_is_done_came_is_no_part_of_its_time() {
+    let model = fake(10, 64, |_, _| only(1, 10));
+    let mut server = Server::with_cost(&model, &ServerOptions::default(), |_| 1.0).unwrap();
+    server.submit(request(vec![1; 2], 20)).unwrap();
+    for _ in 0..3 {
+        server.step(&mut first_come).unwrap();
+    }
+    server.submit(request(vec![1; 2], 2)).unwrap();
+    for _ in 0..3 {
+        server.step(&mut first_come).unwrap();
+    }
+    let report = server.into_report();
+    assert_eq!((report.requests.len(), report.requests[0].arrival_s), (1, 3.0));
+    assert_eq!((report.steps.len(), report.seconds(), report.busy()), (6, 2.0, 1.0));
 }
 
 /// Counts down from the last token of the prompt to 0, then ends the text with 9.
