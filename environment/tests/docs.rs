@@ -121,9 +121,8 @@ fn targets(member: &str) -> BTreeSet<String> {
             "test" => "tests",
             _ => continue,
         };
-        let value = |key: &str| {
-            body.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"'))
-        };
+        let value =
+            |key: &str| body.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"'));
         let name = value("name").unwrap_or_else(|| panic!("{member}: a {head} without a name"));
         let file = value("path").map(|path| format!("{member}/{path}")).or_else(|| {
             let usual = ["", "/main"].map(|end| format!("{member}/{folder}/{name}{end}.rs"));
