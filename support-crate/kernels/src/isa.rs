@@ -119,8 +119,9 @@ impl Isa {
     }
 
     fn named(name: &str) -> Result<Self, UnknownIsa> {
-        let found = Self::available().into_iter().find(|isa| isa.name() == name);
-        found.ok_or_else(|| UnknownIsa { name: name.to_owned() })
+        // Looking for AMX asks the system for it, which then requires larger signal stacks in the whole process.
+        let of = |sets: Vec<Self>| sets.into_iter().find(|isa| isa.name() == name);
+        of(Self::unasked()).or_else(|| of(Self::available())).ok_or_else(|| UnknownIsa { name: name.to_owned() })
     }
 
     fn fastest() -> Self {

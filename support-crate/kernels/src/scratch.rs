@@ -27,8 +27,9 @@ pub trait Reused: Copy + Default + 'static {
     fn with_store<R>(run: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> R;
 }
 
-/// How many slices of a type are kept, and how many bytes they may have in total.
-const MAX_SLICES: usize = 16;
+/// How many slices of a type are kept, some for each thread and some for the step, and how many bytes they may have in
+/// total.
+const MAX_SLICES: usize = 64;
 const MAX_BYTES: usize = 64 << 20;
 
 /// Makes slices of some types reusable.

@@ -11,7 +11,8 @@ use crate::simd::{Dispatch, Kernel, Simd};
 /// Scores that are NaN stay visible as NaN.
 #[inline(always)]
 pub fn masked_exp<S: Simd>(_: S, scores: &mut [f32], seen: Range<usize>, scale: f32, mask: Option<&[bool]>) -> f32 {
-    let mask = mask.map(|mask| &mask[seen.clone()]);
+    // Where nothing is hidden, the same numbers would be added up once more, in the same order.
+    let mask = mask.map(|mask| &mask[seen.clone()]).filter(|mask| mask.contains(&false));
     let (before, rest) = scores.split_at_mut(seen.start);
     let (visible, after) = rest.split_at_mut(seen.len());
     before.fill(0.0);

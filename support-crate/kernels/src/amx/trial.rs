@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use half::bf16;
 
-use super::{Amx, MinRows, NEVER as NEVER_TAKEN};
+use super::{Amx, MIN_ROWS, MinRows, NEVER as NEVER_TAKEN};
 use crate::isa::Isa;
 use crate::matmul::{ActivationQuant, Compute, Epilogue, Matrix, Packed4Bit, PackedInt8, Weights, matmul};
 use crate::threads::{scope_of, threads};
@@ -49,8 +49,7 @@ pub fn chosen() -> Option<Amx> {
         // Only now is the system asked for tiles: it would then require larger signal stacks in the whole process.
         None => {
             let trial = Amx::detect().map(of)?;
-            keep(&key, trial);
-            trial
+            if keep(&key, trial) { trial } else { trial.without_times() }
         }
     };
     match trial {
@@ -70,7 +69,8 @@ fn of(amx: Amx) -> Trial {
     }
     let weights = Numbers::new(TIMED);
     // Those of 4 bits are decoded to bfloat16.
-    let [bf16, int8, _] = weights.formats(TIMED).map(|weights| {
+    let [bf16, int8, _] = weights.formats(TIMED);
+    let [bf16, int8] = [bf16, int8].map(|weights| {
         from_times(ROWS.map(|rows| (rows, time(vectors, &*weights, rows), time(tiles, &*weights, rows))))
     });
     Trial::Faster { bf16, int8 }
@@ -192,13 +192,24 @@ fn kept(key: &str) -> Option<Trial> {
     lines.lines().filter_map(|line| line.rsplit_once(": ")).rfind(|(of, _)| *of == key)?.1.parse().ok()
 }
 
-/// A home that cannot be written to costs each process a trial, and nothing else.
-fn keep(key: &str, trial: Trial) {
+/// Whether the outcome is kept for later processes.
+fn keep(key: &str, trial: Trial) -> bool {
     use std::io::Write;
-    if let Some(file) = file()
-        && let Ok(mut file) = fs::OpenOptions::new().append(true).create(true).open(file)
-    {
-        let _ = file.write_all(format!("{key}: {trial}\n").as_bytes());
+    let append = |file| fs::OpenOptions::new().append(true).create(true).open(file);
+    let line = format!("{key}: {trial}\n");
+    file().and_then(|file| append(file).ok()).is_some_and(|mut file| file.write_all(line.as_bytes()).is_ok())
+}
+
+impl Trial {
+    /// Where each process makes a trial of its own: numbers of rows that do not depend on how long it took, since tiles and
+    /// vectors differ in the last bits, and a program is to give the same numbers each time.
+    fn without_times(self) -> Self {
+        match self {
+            Self::Faster { bf16, int8 } => {
+                Self::Faster { bf16: bf16.map(|_| MIN_ROWS.bf16), int8: int8.map(|_| MIN_ROWS.int8) }
+            }
+            Self::Wrong => Self::Wrong,
+        }
     }
 }
 
@@ -262,6 +273,8 @@ mod tests {
         for trial in [&each.concat()[..], &[Trial::Wrong]].concat() {
             assert_eq!(trial.to_string().parse(), Ok(trial));
         }
+        let usual = Trial::Faster { bf16: Some(MIN_ROWS.bf16), int8: None };
+        assert_eq!(Trial::Faster { bf16: Some(128), int8: None }.without_times(), usual);
         // The second is what version 0.1 wrote before it tried bytes.
         for text in ["bfloat16 from rows, int8 never", "faster from 8 rows"] {
             assert!(text.parse::<Trial>().is_err());

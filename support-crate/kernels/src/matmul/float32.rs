@@ -11,14 +11,13 @@ const MIN_COPIED_ROWS: usize = 12;
 
 /// 4 bytes a number.
 impl Weights for &[f32] {
-    fn multiply(&self, mut product: Product<'_>) {
+    fn multiply(&self, product: Product<'_>) {
         sizes::check("weights", self.len(), &[product.n, product.k]);
-        product.parts().for_each(|part| multiply(self, part));
+        product.without_tiles().parts().for_each(|part| multiply(self, part));
     }
 }
 
-fn multiply(weights: &[f32], mut product: Product<'_>) {
-    product.isa = product.isa.without_tiles();
+fn multiply(weights: &[f32], product: Product<'_>) {
     let Product { isa, x, k, .. } = product;
     let m = product.m();
     if m < MIN_COPIED_ROWS {

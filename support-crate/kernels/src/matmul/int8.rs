@@ -70,6 +70,15 @@ impl PackedInt8<'_> {
             sizes::check("factors", factors.len(), &[k]);
         }
     }
+
+    /// What 1 stands for in each row of weights, where inputs have fixed scales: divided once, not for each output.
+    fn static_steps(&self) -> Option<Scratch<f32>> {
+        matches!(self.activations, ActivationQuant::Static { .. }).then(|| {
+            let mut steps = Scratch::uninit(self.absmax.len());
+            steps.iter_mut().zip(self.absmax).for_each(|(step, absmax)| *step = absmax / LARGEST);
+            steps
+        })
+    }
 }
 
 /// Rows of inputs in 8 bits.
@@ -104,7 +113,9 @@ impl Weights for PackedInt8<'_> {
             ActivationQuant::Static { factors, scale } => round_by(isa, x, factors, scale, scope),
         };
         let outlier_weights = &weights_of(&inputs.outliers, *self, (n, k), scope);
-        let factors = &Factors { weights: *self, inputs, outlier_weights, m, k };
+        let steps = self.static_steps();
+        let steps = steps.as_deref().unwrap_or(self.absmax);
+        let factors = &Factors { weights: *self, inputs, steps, outlier_weights, m, k };
         #[cfg(target_arch = "x86_64")]
         if let Isa::Amx(amx) = isa {
             return amx::multiply(amx, &inputs.values, factors, product);
@@ -147,8 +158,8 @@ fn round(isa: Isa, x: &[f32], k: usize, threshold: f32, scope: &ThreadScope) -> 
     // All that is done with a row while it is in the first-level cache.
     let round_up_to = |limit: f32, outliers: &[i32]| {
         Rounded::rows(isa, (m, k), scope, &|row, out| {
-            let (row, mut narrow) = (&x[row * k..(row + 1) * k], Scratch::uninit(if narrows { k } else { 0 }));
-            let row = if narrows { as_f16(isa, row, &mut narrow) } else { row };
+            let (row, mut narrow) = (&x[row * k..(row + 1) * k], narrows.then(|| Scratch::uninit(k)));
+            let row = narrow.as_deref_mut().map_or(row, |narrow| as_f16(isa, row, narrow));
             let largest = elementwise::absmax_up_to(isa, row, limit);
             elementwise::to_bytes(isa, row, int8_factor(largest), out);
             outliers.iter().for_each(|&column| out[column as usize] = 0);
@@ -228,6 +239,8 @@ fn weights_of(columns: &[i32], weights: PackedInt8<'_>, (n, k): (usize, usize), 
 struct Factors<'a> {
     weights: PackedInt8<'a>,
     inputs: &'a Rounded,
+    /// Of each row of weights its largest absolute value; where inputs have fixed scales, what 1 stands for in it.
+    steps: &'a [f32],
     /// The result of [`weights_of`] for the outliers: (outliers, n).
     outlier_weights: &'a [f32],
     m: usize,
@@ -299,17 +312,17 @@ impl Factors<'_> {
     #[inline(always)]
     fn add_to(&self, (shift, more): (i32, i32), m: usize, rows: Range<usize>, sums: &[i32], out: &mut [f32]) {
         let Self { weights, inputs, outlier_weights, .. } = self;
-        let (absmax, row_sums) = (&weights.absmax[rows.clone()], &weights.sums[rows.clone()]);
+        let (steps, row_sums) = (&self.steps[rows.clone()], &weights.sums[rows.clone()]);
         let scale = inputs.scales[m];
         // Modulo 2^32, as the sums are: the difference fits.
         let exact = |sum: i32, row_sum: i32| sum.wrapping_sub(row_sum.wrapping_mul(shift)).wrapping_sub(more) as f32;
-        let numbers = out.iter_mut().zip(sums).zip(row_sums).zip(absmax);
+        let numbers = out.iter_mut().zip(sums).zip(row_sums).zip(steps);
         match weights.activations {
             ActivationQuant::Dynamic { .. } => numbers.for_each(|(((out, sum), row_sum), absmax)| {
                 *out += exact(*sum, *row_sum) * (scale * absmax) * PER_PRODUCT;
             }),
-            ActivationQuant::Static { .. } => numbers.for_each(|(((out, sum), row_sum), absmax)| {
-                *out += exact(*sum, *row_sum) * (absmax / LARGEST * scale);
+            ActivationQuant::Static { .. } => numbers.for_each(|(((out, sum), row_sum), step)| {
+                *out += exact(*sum, *row_sum) * (step * scale);
             }),
         }
         let count = inputs.outliers.len();

@@ -130,6 +130,12 @@ impl Product<'_> {
         self.x.len() / self.k
     }
 
+    /// The same product, computed by vectors, and in parts that are whole tiles of these.
+    fn without_tiles(self) -> Self {
+        let isa = self.isa.without_tiles();
+        Self { isa, together: rows_together(isa), ..self }
+    }
+
     /// The same product for some rows of inputs at a time, in order; none if there are no outputs.
     fn parts(&mut self) -> impl Iterator<Item = Product<'_>> {
         let Self { scope, isa, together, x, n, k, epilogue, ref mut out } = *self;

@@ -85,9 +85,10 @@ impl Packed4Bit<'_> {
 }
 
 impl Weights for Packed4Bit<'_> {
-    fn multiply(&self, mut product: Product<'_>) {
-        let isa = product.isa;
+    fn multiply(&self, product: Product<'_>) {
         self.check(product.n, product.k);
+        let mut product = if self.compute == Compute::Float32 { product.without_tiles() } else { product };
+        let isa = product.isa;
         product.parts().for_each(|product| match (self.compute, isa) {
             (Compute::Float32, _) => self.multiply_in::<f32, _>(isa, product),
             #[cfg(target_arch = "x86_64")]
