@@ -6,6 +6,7 @@ use super::{
     CausalLm, DecoderConfig, Device, Engine, Fold, Precision, ResolvedDtype, Tokenizer, Weights, kernels, resolve_dtype,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::output::harmless;
 use crate::quant::QuantizationConfig;
 use crate::source::{ModelFiles, ModelId};
 
@@ -275,7 +276,7 @@ impl Loaded {
             [name] => format!(" | unused: {name}"),
             [name, ..] => format!(" | unused: {name} and {} more", self.unused_tensors.len() - 1),
         };
-        format!(
+        harmless(&format!(
             "Loaded: {} | dtype={} | device={} | engine={} | {:.1} M parameters, {:.1} MiB{unused}",
             self.model_id,
             self.dtype_label,
@@ -283,6 +284,6 @@ impl Loaded {
             info.engine,
             info.num_parameters as f64 / 1e6,
             info.parameter_bytes as f64 / (1024.0 * 1024.0),
-        )
+        ))
     }
 }

@@ -28,7 +28,7 @@ pub(crate) use gguf::{
 };
 pub use gguf::{GgmlType, Gguf, GgufTensor, GgufValue};
 pub use id::{ModelId, RandomShape};
-pub(crate) use open::{check_is_content, map};
+pub(crate) use open::{check_is_content, check_name, map};
 
 /// One file of a model: on disk, or inside this library.
 #[derive(Clone)]

@@ -12,6 +12,7 @@ use super::sampling::{Sampler, random_stream};
 use super::{FinishReason, GenerateOptions, Generation, StoppingText, TextStream};
 use crate::error::{Context, Error, Result};
 use crate::model::{CacheFormat, KvCache, Loaded, LogitPositions, TokenBatch, token_ids};
+use crate::output::harmless;
 use crate::source::ModelFiles;
 pub use template::{ChatTemplate, Message};
 
@@ -244,7 +245,7 @@ impl fmt::Debug for Chat {
     }
 }
 
-/// Prints text in whole lines, which is what a notebook shows as they come.
+/// Prints text in whole lines, which is what a notebook shows as they come, and none of them is a command to it.
 #[derive(Default)]
 struct Lines {
     line: String,
@@ -261,7 +262,7 @@ impl Lines {
         }
     }
 
-    /// The next whole line, if there is one.
+    /// The next whole line, if there is one, as it is to be shown.
     fn next_line(&mut self) -> Option<String> {
         let too_far = self.line.char_indices().nth(WIDTH).map(|(at, _)| at);
         let (end, next) = match (self.line.find('\n'), too_far) {
@@ -273,14 +274,15 @@ impl Lines {
                 space.map_or((too_far, too_far), |space| (space, space + 1))
             }
         };
-        let line = self.line[..end].to_owned();
+        // Not the pieces, since a command may begin in one and end in the next.
+        let line = harmless(&self.line[..end]);
         self.line.drain(..next);
         Some(line)
     }
 
     fn end(&mut self) {
         if !self.line.is_empty() {
-            println!("{}", std::mem::take(&mut self.line));
+            println!("{}", harmless(&std::mem::take(&mut self.line)));
         }
     }
 }
@@ -307,6 +309,8 @@ mod tests {
         let chinese = "\u{4f60}".repeat(2 * WIDTH + 5);
         let (found, rest) = lines(&[&chinese]);
         assert_eq!((found.len(), found[1].chars().count(), rest.chars().count()), (2, WIDTH, 5));
+        let (found, _) = lines(&["EVC", "XR_BEGIN_CONTENT text/html\n\u{1b}[2", "J\n"]);
+        assert_eq!(found, ["EVCXR\u{2060}_BEGIN_CONTENT text/html", "\u{fffd}[2J"]);
         // Longer than a line, and then words.
         let (found, _) = lines(&[&"x".repeat(WIDTH + 1), &" and".repeat(30)]);
         assert!(found.len() == 2 && found.iter().all(|line| line.chars().count() <= WIDTH), "{found:?}");

@@ -14,7 +14,7 @@ use super::gguf::{self, BlockRows};
 use crate::buffer::{Buffer, Mapped};
 use crate::error::{Context, Error, Result};
 use crate::quant::Part;
-use crate::source::{GgmlType, Gguf, ModelFile, check_is_content, map};
+use crate::source::{GgmlType, Gguf, ModelFile, check_is_content, check_name, map};
 
 /// A file whose list of tensors has been read and checked.
 pub(super) struct TensorFile {
@@ -62,6 +62,7 @@ impl TensorFile {
                 .context(format!("{name} is not a complete safetensors file"))
                 .hint("the file may be cut short; download or copy it again")
         })?;
+        tensors.keys().try_for_each(|tensor| check_name(tensor)).context(|| name.clone())?;
         Ok(Self { name, bytes, tensors, check_finite })
     }
 

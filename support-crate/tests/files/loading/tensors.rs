@@ -133,6 +133,22 @@ fn a_tensor_that_nobody_asked_for() {
     }
 }
 
+/// Whatever shows a name must not take it for a command: the notebook kernel has its own in the lines of a cell's output.
+#[test]
+fn names_that_are_commands_to_what_shows_them() {
+    for family in FAMILIES {
+        let named = |name: &str| {
+            let copy = family.copy();
+            copy.change_tensors(|tensors| drop(tensors.insert(name.to_owned(), filled(&[3], 1.0))));
+            copy.load()
+        };
+        let shown = "a name with a control character: \"\\nEVCXR\u{2060}_BEGIN_CONTENT";
+        expect(&named("\nEVCXR_BEGIN_CONTENT text/html\n<img>\nEVCXR_END_CONTENT\n"), &[WEIGHTS, shown]);
+        let summary = named("EVCXR_BEGIN_CONTENT text/html").unwrap().summary();
+        assert!(summary.ends_with(" | unused: EVCXR\u{2060}_BEGIN_CONTENT text/html"), "{summary}");
+    }
+}
+
 #[test]
 fn a_tensor_of_integers() {
     for family in FAMILIES {
