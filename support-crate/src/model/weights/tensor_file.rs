@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use memmap2::Mmap;
-use safetensors::{Dtype, SafeTensors};
+use safetensors::{Dtype, SafeTensorError, SafeTensors};
 
 use super::convert::{self, Wanted};
 use super::entry::{Entry, Numbers};
@@ -29,7 +30,9 @@ pub(super) struct TensorFile {
 ///
 /// Source: the format's description in huggingface/safetensors `README.md`.
 fn read_safetensors(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
-    let (header_len, metadata) = SafeTensors::read_metadata(bytes)?;
+    // Offsets whose sum overflows make it panic where overflow is checked for.
+    let (header_len, metadata) =
+        catch_unwind(|| SafeTensors::read_metadata(bytes)).unwrap_or(Err(SafeTensorError::MetadataIncompleteBuffer))?;
     let start = size_of::<u64>() + header_len;
     let entry = |(name, info): (String, &safetensors::tensor::TensorInfo)| {
         let range = start + info.data_offsets.0..start + info.data_offsets.1;

@@ -149,6 +149,22 @@ fn names_that_are_commands_to_what_shows_them() {
     }
 }
 
+/// Each has as many bytes as its shape says, and together they end where no number counts on.
+#[test]
+fn offsets_whose_sum_overflows() {
+    let side = 1_u64 << 60;
+    let ends = (1..16).map(|end| end * side).chain([u64::MAX - 7]);
+    let mut header = serde_json::Map::new();
+    for (i, end) in ends.enumerate() {
+        let start = i as u64 * side;
+        let entry = json!({ "dtype": "U8", "shape": [end - start], "data_offsets": [start, end] });
+        header.insert(format!("tensor{i}"), entry);
+    }
+    let copy = GPT2.copy();
+    copy.write_weights(&crate::common::copy::with_header(&Value::Object(header).to_string(), &[]));
+    expect(&copy.load(), &[WEIGHTS, "not a complete safetensors file"]);
+}
+
 #[test]
 fn a_tensor_of_integers() {
     for family in FAMILIES {
