@@ -25,6 +25,8 @@ pub struct Loaded {
     pub skipped: Vec<SkippedCandidate>,
     /// Tensors of the files that the model has no use for.
     pub unused_tensors: Vec<String>,
+    /// What else its files say and loading has not done, in words.
+    pub notes: Vec<String>,
     /// How the layers are quantized, if they are.
     pub quantization: Option<QuantizationConfig>,
     /// What was folded into the weights, if anything was.
@@ -140,6 +142,8 @@ fn load(candidate: &str, resolved: &ResolvedDtype, options: &LoadOptions) -> Res
     let config = DecoderConfig::read(&files.config)?;
     let tokenizer = Tokenizer::read(&files.tokenizer)?;
     tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size)?;
+    // A config that cannot be read matters once there is a chat, which says so.
+    let notes = files.tokenizer_config().map_or_else(|_| Vec::new(), |config| tokenizer.missing_ends(&config));
     let Read { model, quantization, read_from, kept_in, restored_from, unused_tensors } =
         read_model(files, config, *dtype, options)?;
     let from = read_from.map_or(String::new(), |checkpoint| format!(" from {checkpoint}"));
@@ -160,6 +164,7 @@ fn load(candidate: &str, resolved: &ResolvedDtype, options: &LoadOptions) -> Res
         dtype_label,
         skipped: Vec::new(),
         unused_tensors,
+        notes,
         quantization,
         fold: options.fold.clone(),
         files: Some(files.clone()),
@@ -262,6 +267,7 @@ impl Loaded {
             dtype_label: dtype_label.into(),
             skipped: Vec::new(),
             unused_tensors: Vec::new(),
+            notes: Vec::new(),
             quantization: None,
             fold: None,
             files: None,
@@ -276,8 +282,9 @@ impl Loaded {
             [name] => format!(" | unused: {name}"),
             [name, ..] => format!(" | unused: {name} and {} more", self.unused_tensors.len() - 1),
         };
+        let notes: String = self.notes.iter().map(|note| format!(" | {note}")).collect();
         harmless(&format!(
-            "Loaded: {} | dtype={} | device={} | engine={} | {:.1} M parameters, {:.1} MiB{unused}",
+            "Loaded: {} | dtype={} | device={} | engine={} | {:.1} M parameters, {:.1} MiB{unused}{notes}",
             self.model_id,
             self.dtype_label,
             info.device,
