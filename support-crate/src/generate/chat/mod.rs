@@ -1,12 +1,14 @@
 //! Conversations with a model that was trained to have them.
 
+mod filters;
+mod settings;
 mod template;
 
 use std::fmt;
 use std::ops::ControlFlow;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::sampling::{Sampler, random_stream};
 use super::{FinishReason, GenerateOptions, Generation, StoppingText, TextStream};
@@ -53,12 +55,21 @@ struct GenerationConfig {
     repetition_penalty: Option<f64>,
     #[serde(default)]
     eos_token_id: Value,
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
+
+/// What transformers has for `top_k` where a file that samples does not say it.
+const USUAL_TOP_K: i64 = 50;
 
 impl GenerationConfig {
     fn of(files: &ModelFiles) -> Result<Self> {
         match files.other("generation_config.json") {
-            Some(file) => serde_json::from_slice(&file.read()?).context(|| file.to_string()),
+            Some(file) => {
+                let config: Self = serde_json::from_slice(&file.read_config()?).context(|| file.to_string())?;
+                settings::check(&config.others, config.do_sample == Some(true)).context(|| file.to_string())?;
+                Ok(config)
+            }
             None => Ok(Self::default()),
         }
     }
@@ -70,7 +81,8 @@ impl Loaded {
     ///
     /// # Errors
     /// The model has no chat template, or was put together from parts that know nothing of their files; a
-    /// `generation_config.json` or `tokenizer_config.json` that cannot be read.
+    /// `generation_config.json` or `tokenizer_config.json` that cannot be read; a setting of the first that changes what
+    /// is generated, and is not computed here.
     pub fn chat(self) -> Result<Chat> {
         let files = self.files.as_ref().ok_or_else(|| {
             Error::input("it is not known where this model came from, and so it has no chat template")
@@ -85,7 +97,8 @@ impl Loaded {
         options.temperature = given(config.temperature).unwrap_or(options.temperature);
         options.top_p = given(config.top_p).unwrap_or(options.top_p);
         // There, 0 keeps all.
-        options.top_k = config.top_k.and_then(|top_k| usize::try_from(top_k).ok()).filter(|&top_k| top_k > 0);
+        let top_k = config.top_k.or(options.do_sample.then_some(USUAL_TOP_K));
+        options.top_k = top_k.and_then(|top_k| usize::try_from(top_k).ok()).filter(|&top_k| top_k > 0);
         let stops = token_ids(&config.eos_token_id);
         Ok(Chat { options, loaded: self, template, messages: Vec::new(), stops, cache: None, cached: Vec::new() })
     }
@@ -129,17 +142,17 @@ impl Chat {
     /// it was before.
     pub fn reply(&mut self, content: &str, mut on_text: impl FnMut(&str)) -> Result<Generation> {
         self.options.check()?;
-        self.messages.push(Message::new("user", content));
-        let reply = self.continue_it(content, &mut on_text);
-        match &reply {
-            Ok(reply) => self.messages.push(Message::new("assistant", reply.text.clone())),
-            Err(_) => drop(self.messages.pop()),
-        }
-        reply
+        let reply = self.continue_it(content, &mut on_text)?;
+        self.messages.extend([Message::new("user", content), Message::new("assistant", reply.text.clone())]);
+        Ok(reply)
     }
 
     fn continue_it(&mut self, content: &str, on_text: &mut dyn FnMut(&str)) -> Result<Generation> {
-        let prompt = self.template.render(&self.messages, true)?;
+        // Not before there is a reply, whatever happens on the way.
+        self.messages.push(Message::new("user", content));
+        let prompt = self.template.render(&self.messages, true);
+        self.messages.pop();
+        let prompt = prompt?;
         let Self { loaded, options, cache, cached, stops, .. } = self;
         let model = &*loaded.model;
         // The template has written the token that begins a text, if there is one.
