@@ -1,6 +1,6 @@
 //! The first of several models that can be loaded, with its own tokenizer.
 
-use super::decoder::Decoder;
+use super::decoder::{Decoder, check_tied};
 use super::tensor_library::{Candle, Torch};
 use super::{
     CausalLm, DecoderConfig, Device, Engine, Fold, Precision, ResolvedDtype, Tokenizer, Weights, kernels, resolve_dtype,
@@ -208,6 +208,7 @@ struct Read {
 
 fn read_model(files: &ModelFiles, config: DecoderConfig, dtype: Precision, options: &LoadOptions) -> Result<Read> {
     let weights = Weights::open(&files.weights, options.check_finite)?;
+    check_tied(&config, &weights)?;
     let (config, weights) = match &options.fold {
         Some(fold) => fold.apply(config, weights)?,
         None => (config, weights),

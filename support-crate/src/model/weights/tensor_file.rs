@@ -194,6 +194,16 @@ impl TensorFile {
         self.part(name, entry)
     }
 
+    /// Whether a tensor holds the same as one of another file, or of this one, bit by bit.
+    pub fn has_same(&self, name: &str, (other, other_name): (&Self, &str)) -> Result<bool> {
+        let (one, another) = (self.entry(name)?, other.entry(other_name)?);
+        if one.numbers != another.numbers || one.shape != another.shape {
+            return Ok(false);
+        }
+        let ((one, _pages), (another, _other_pages)) = (self.part(name, one)?, other.part(other_name, another)?);
+        Ok(one == another)
+    }
+
     /// A tensor as the file has it, whatever its numbers.
     pub fn whole(&self, name: &str) -> Result<Part> {
         let entry = self.entry(name)?;

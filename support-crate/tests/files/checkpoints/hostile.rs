@@ -199,6 +199,17 @@ fn configs_that_cannot_be_read() {
 
 const LAYER_OF_FIRST: &str = "model.layers.0.self_attn.q_proj";
 
+/// As old tools save them, beside a quantize_config.json.
+#[test]
+fn layers_that_are_quantized_though_the_config_does_not_say_so() {
+    for (name, codes) in [("gptq-4", "qweight"), ("awq", "qweight"), ("pack-4", "weight_packed"), ("hqq-4", "W_q")] {
+        let copy = checkpoint(name);
+        copy.change_config(|config| drop(config.as_object_mut().unwrap().remove("quantization_config")));
+        let (missing, codes) = (format!("no tensor `{LAYER_OF_FIRST}.weight`"), format!("`{LAYER_OF_FIRST}.{codes}`"));
+        expect(&copy.load(), &[&missing, &codes, "quantize_config.json", "as `quantization_config`"]);
+    }
+}
+
 /// Lists of layers that are left out must agree with the tensors.
 #[test]
 fn layers_that_are_left_out_are_in_full_precision() {

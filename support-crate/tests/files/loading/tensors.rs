@@ -3,7 +3,7 @@
 use std::fs;
 
 use candle_core::{DType, Tensor};
-use quantlab::model::{Engine, LoadOptions};
+use quantlab::model::{Engine, Fold, LoadOptions};
 use serde_json::{Value, json};
 
 use super::family::{FAMILIES, Family, GPT2};
@@ -264,9 +264,23 @@ fn a_head_of_its_own() {
     assert!(distance(&row, &vec![row[0]; row.len()]) < 1e-5, "a head of equal rows gives equal logits");
     let tied = GPT2.copy().load().unwrap().model.info().num_parameters;
     assert_eq!(untied.model.info().num_parameters, tied + 384 * 64);
-    // A head that the config says is the token embedding is not used.
+    // One of the two is wrong.
     copy.change_config(|config| config["tie_word_embeddings"] = Value::Null);
-    assert_eq!(copy.load().unwrap().unused_tensors, ["lm_head.weight"]);
+    for engine in Engine::ALL {
+        let said = "a `lm_head.weight` that is not `transformer.wte.weight`, though `tie_word_embeddings`";
+        expect(&copy.load_in(engine), &[said, "the files' head is used"]);
+    }
+    let folded = LoadOptions { fold: Some(Fold::hadamard(1)), ..LoadOptions::default() };
+    expect(&copy.load_with(&folded), &["`tie_word_embeddings`"]);
+    // Some programs save the same matrix twice.
+    copy.change_tensors(|tensors| {
+        let embedding = tensors["transformer.wte.weight"].clone();
+        tensors.insert("lm_head.weight".to_owned(), embedding);
+    });
+    let twice = copy.load().unwrap();
+    assert!(twice.unused_tensors.is_empty(), "{:?}", twice.unused_tensors);
+    assert_eq!(twice.model.info().num_parameters, tied);
+    assert_eq!(logits(&twice), logits(&GPT2.copy().load().unwrap()));
 }
 
 #[test]
