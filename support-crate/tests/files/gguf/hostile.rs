@@ -198,6 +198,9 @@ fn numbers() {
                 file.set("llama.rope.scale_linear", f32::INFINITY)
             }),
             ("`rope_scaling` needs a positive `factor`", |file| file.set("llama.rope.scaling.factor", -2.0_f32)),
+            ("`llama.rope.scaling.attn_factor` is 1.5, without the factors", |file| {
+                file.set("llama.rope.scaling.attn_factor", 1.5_f32)
+            }),
             ("scaled as \"yarn\" does", |file| {
                 file.set("llama.rope.scaling.type", "yarn");
                 file.set("llama.rope.scaling.factor", 4.0_f32);
