@@ -7,7 +7,11 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::output::harmless;
+
 /// What went wrong, in words, with a hint on what to try.
+///
+/// Its words may be those of a model's files, and are [harmless](crate::report::harmless) to whoever shows them.
 ///
 /// ```
 /// use quantlab::error::Error;
@@ -71,17 +75,19 @@ impl Error {
     }
 
     fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None, source: None }
+        let message: String = message.into();
+        Self { kind, message: harmless(&message), hint: None, source: None }
     }
 
-    fn caused(kind: ErrorKind, message: String, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { kind, message, hint: None, source: Some(Arc::from(cause.into())) }
+    fn caused(kind: ErrorKind, message: &str, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self { kind, message: harmless(message), hint: None, source: Some(Arc::from(cause.into())) }
     }
 
     /// Says what to try. The last hint given wins: the caller knows more than the callee.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        let hint: String = hint.into();
+        self.hint = Some(harmless(&hint));
         self
     }
 
@@ -93,7 +99,7 @@ impl Error {
     /// Puts what was being done in front of the message: `context: message`.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
-        self.message = format!("{context}: {}", self.message);
+        self.message = harmless(&format!("{context}: {}", self.message));
         self
     }
 
@@ -151,7 +157,7 @@ macro_rules! from_causes {
     ($($cause:ty => $kind:ident),* $(,)?) => {$(
         impl From<$cause> for Error {
             fn from(cause: $cause) -> Self {
-                Self::caused(ErrorKind::$kind, cause.to_string(), cause)
+                Self::caused(ErrorKind::$kind, &cause.to_string(), cause)
             }
         }
     )*};
@@ -173,15 +179,14 @@ from_causes! {
 impl From<candle_core::Error> for Error {
     fn from(cause: candle_core::Error) -> Self {
         let text = cause.to_string();
-        let message = text.lines().next().unwrap_or_default().to_owned();
-        Self::caused(ErrorKind::System, message, cause)
+        Self::caused(ErrorKind::System, text.lines().next().unwrap_or_default(), cause)
     }
 }
 
 /// The error type of `tokenizers`, and of anything else that boxes its errors.
 impl From<Box<dyn StdError + Send + Sync>> for Error {
     fn from(cause: Box<dyn StdError + Send + Sync>) -> Self {
-        Self::caused(ErrorKind::System, cause.to_string(), cause)
+        Self::caused(ErrorKind::System, &cause.to_string(), cause)
     }
 }
 
@@ -222,6 +227,18 @@ mod tests {
         let error = Err::<(), _>(io).context(|| "reading x").unwrap_err();
         assert_eq!(error.message(), "reading x: no such file");
         assert!(StdError::source(&error).is_some());
+    }
+
+    /// A name or a value of a file may be made to look like a command of the notebook kernel's.
+    #[test]
+    fn what_a_file_says_is_no_command() {
+        let marker = "\nEVCXR_BEGIN_CONTENT text/html\n\u{1b}[2J";
+        let error = Error::format(format!("tensor `{marker}`")).hint(marker).context(marker);
+        let io = Error::from(std::io::Error::other(marker));
+        for text in [error.to_string(), format!("{error:?}"), error.message().to_owned(), io.to_string()] {
+            assert!(!text.contains("EVCXR_") && !text.contains('\u{1b}'), "{text:?}");
+            assert!(text.contains("BEGIN_CONTENT text/html\n"), "{text:?}");
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod generate;
 pub mod interrupt;
 pub mod measure;
 pub mod model;
+mod output;
 mod precision;
 pub mod prelude;
 mod progress;

@@ -7,6 +7,7 @@ use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use quantlab::error::{Error, Result};
+use quantlab::report::harmless;
 
 /// Why an answer did not give what was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,8 +89,8 @@ pub fn attempt<T: Default>(work: impl FnOnce() -> Result<T>) -> T {
     ask(work).unwrap_or_else(|complaint| {
         match complaint {
             Complaint::NotYet => println!("Not yet: this cell needs an exercise that is still todo!()."),
-            Complaint::Failed(message) => println!("Nothing to show yet: {message}"),
-            other => println!("Nothing to show yet: {other}"),
+            Complaint::Failed(message) => println!("Nothing to show yet: {}", harmless(&message)),
+            other => println!("Nothing to show yet: {}", harmless(&other.to_string())),
         }
         T::default()
     })
@@ -105,7 +106,9 @@ pub fn attempt_or<T>(yours: impl FnOnce() -> Result<T>, ours: impl FnOnce() -> R
             Complaint::NotYet => {
                 println!("Not yet: your function is still todo!(); the library's own stands in for it.")
             }
-            other => println!("The library's own stands in for your function, because {other}"),
+            other => {
+                println!("The library's own stands in for your function, because {}", harmless(&other.to_string()))
+            }
         }
         ours()
     })

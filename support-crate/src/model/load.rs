@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 
-use super::decoder::Decoder;
+use super::decoder::{Decoder, check_tied};
 use super::tensor_library::{Candle, Torch};
 use super::{
     CausalLm, DecoderConfig, Device, Engine, Fold, Precision, ResolvedDtype, Tokenizer, Weights, kernels,
     resolve_dtype, token_ids,
 };
 use crate::error::{Context, Error, ErrorKind, Result};
+use crate::output::harmless;
 use crate::quant::QuantizationConfig;
 use crate::source::{ModelFiles, ModelId};
 
@@ -27,6 +28,8 @@ pub struct Loaded {
     pub skipped: Vec<SkippedCandidate>,
     /// Tensors of the files that the model has no use for.
     pub unused_tensors: Vec<String>,
+    /// What else its files say and loading has not done, in words.
+    pub notes: Vec<String>,
     /// How the layers are quantized, if they are.
     pub quantization: Option<QuantizationConfig>,
     /// What was folded into the weights, if anything was.
@@ -142,6 +145,8 @@ fn load(candidate: &str, resolved: &ResolvedDtype, options: &LoadOptions) -> Res
     let config = read_config(files)?;
     let tokenizer = Tokenizer::read(&files.tokenizer)?;
     tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size)?;
+    // A config that cannot be read matters once there is a chat, which says so.
+    let notes = files.tokenizer_config().map_or_else(|_| Vec::new(), |config| tokenizer.missing_ends(&config));
     let Read { model, quantization, read_from, kept_in, restored_from, unused_tensors } =
         read_model(files, config, *dtype, options)?;
     let from = read_from.map_or(String::new(), |checkpoint| format!(" from {checkpoint}"));
@@ -162,6 +167,7 @@ fn load(candidate: &str, resolved: &ResolvedDtype, options: &LoadOptions) -> Res
         dtype_label,
         skipped: Vec::new(),
         unused_tensors,
+        notes,
         quantization,
         fold: options.fold.clone(),
         files: Some(files.clone()),
@@ -220,6 +226,7 @@ struct Read {
 
 fn read_model(files: &ModelFiles, config: DecoderConfig, dtype: Precision, options: &LoadOptions) -> Result<Read> {
     let weights = Weights::open(&files.weights, options.check_finite)?;
+    check_tied(&config, &weights)?;
     let (config, weights) = match &options.fold {
         Some(fold) => fold.apply(config, weights)?,
         None => (config, weights),
@@ -279,6 +286,7 @@ impl Loaded {
             dtype_label: dtype_label.into(),
             skipped: Vec::new(),
             unused_tensors: Vec::new(),
+            notes: Vec::new(),
             quantization: None,
             fold: None,
             files: None,
@@ -293,14 +301,15 @@ impl Loaded {
             [name] => format!(" | unused: {name}"),
             [name, ..] => format!(" | unused: {name} and {} more", self.unused_tensors.len() - 1),
         };
-        format!(
-            "Loaded: {} | dtype={} | device={} | engine={} | {:.1} M parameters, {:.1} MiB{unused}",
+        let notes: String = self.notes.iter().map(|note| format!(" | {note}")).collect();
+        harmless(&format!(
+            "Loaded: {} | dtype={} | device={} | engine={} | {:.1} M parameters, {:.1} MiB{unused}{notes}",
             self.model_id,
             self.dtype_label,
             info.device,
             info.engine,
             info.num_parameters as f64 / 1e6,
             info.parameter_bytes as f64 / (1024.0 * 1024.0),
-        )
+        ))
     }
 }

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::output::without_markers;
 
 /// Shows a cell's value as HTML, with plain text for places that have no HTML.
 ///
@@ -115,11 +116,8 @@ fn content_blocks(blocks: &[(&str, &str)]) -> String {
     let mut out = String::new();
     for (mime, content) in blocks {
         out.push_str(&format!("EVCXR_BEGIN_CONTENT {mime}\n"));
-        for line in content.lines() {
-            // Text that talks about the markers must not act as one.
-            if line.starts_with("EVCXR_") {
-                out.push(' ');
-            }
+        // Text that talks about the markers must not act as one.
+        for line in without_markers(content).lines() {
             out.push_str(line);
             out.push('\n');
         }
@@ -144,8 +142,8 @@ mod tests {
 
     #[test]
     fn content_cannot_end_its_block() {
-        let out = content_blocks(&[("text/plain", "EVCXR_END_CONTENT\nmore")]);
-        assert_eq!(out.lines().filter(|line| *line == "EVCXR_END_CONTENT").count(), 1);
+        let out = content_blocks(&[("text/plain", "EVCXR_END_CONTENT\nmore EVCXR_END_CONTENT")]);
+        assert_eq!(out.matches("EVCXR_END_CONTENT").count(), 1);
     }
 
     #[test]

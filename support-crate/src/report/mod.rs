@@ -28,6 +28,7 @@ mod serving;
 mod summary;
 mod table;
 
+pub use crate::output::harmless;
 pub use display::{escape_html, show, show_blocks, show_together, svg_data_uri};
 pub use estimate::{Estimate, Number, Point};
 pub use number::{duration, fixed, significant, whole};

@@ -28,7 +28,7 @@ pub(crate) use gguf::{
 };
 pub use gguf::{GgmlType, Gguf, GgufTensor, GgufValue};
 pub use id::{ModelId, RandomShape};
-pub(crate) use open::{check_is_content, map};
+pub(crate) use open::{check_is_content, check_name, map};
 
 /// One file of a model: on disk, or inside this library.
 #[derive(Clone)]
@@ -44,9 +44,9 @@ pub enum ModelFile {
     },
 }
 
-/// The most bytes of a config, an index or any other file that is read whole: many times what the largest models have.
-/// A larger file is something else, and reading it would take all memory.
-const LONGEST_CONFIG: u64 = 64 << 20;
+/// The most bytes of a config or an index, which as JSON take ten times the memory, and of any other file that is read
+/// whole: many times what the largest models have. A larger file is something else.
+const LONGEST_CONFIG: u64 = 16 << 20;
 const LONGEST: u64 = 512 << 20;
 
 /// Everything that makes up a model.
@@ -149,7 +149,7 @@ impl ModelFile {
         self.read_up_to(LONGEST)
     }
 
-    /// Reads a `config.json`.
+    /// Reads a `config.json`, or another file of settings, of at most 16 MiB.
     pub(crate) fn read_config(&self) -> Result<Cow<'_, [u8]>> {
         self.read_up_to(LONGEST_CONFIG)
     }

@@ -66,6 +66,19 @@ pub(super) fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Makes sure that a name in a file is of one line and without commands to whatever shows it.
+///
+/// # Errors
+/// It has a control character; the message shows where.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    if !name.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let start: String = name.chars().take(60).collect();
+    Err(Error::format(format!("it has a name with a control character: {start:?}"))
+        .hint("no program that saves models writes such names: the file is damaged, or made to deceive its reader"))
+}
+
 /// Makes sure that this is not the text that Git keeps in place of a large file.
 ///
 /// Source: git-lfs, `docs/spec.md`.

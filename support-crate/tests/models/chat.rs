@@ -50,10 +50,52 @@ fn templates_that_are_none_or_have_no_end_are_refused() {
         "{{ messages[0].content.unknown_method() }}",
         "{% include 'file' %}",
         "{{ 'x' * 99999999999999 }}",
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{{ ['a']|batch(400000000000) }}",
+        "{{ (['a'] * 400000000000)|batch(3) }}",
+        "{{ ['a']|slice(400000000000) }}",
+        "{{ (['a'] * 400000000000)|list }}",
+        "{{ 'x'|indent(10000000000000) }}",
+        "{{ 'x'|indent(width=10000000000000) }}",
+        "{{ ('x\n' * 9999)|indent(999999) }}",
+        "{{ '%99999999999d'|format(1) }}",
+        "{{ '%(a).99999999999f'|format(a=1) }}",
+        "{{ '{:>99999999999}'.format('x') }}",
+        "{{ [1]|tojson(indent=10000000000000) }}",
+        "{% set ns = namespace(x=[]) %}{% for i in range(200) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x|tojson }}",
+        // A precision that the standard library panics on.
+        "{{ '%.70000f'|format(1.5) }}",
     ] {
         let error = render(source);
         assert!(error.contains("the model's chat template"), "{source}: {error}");
         assert!(error.len() < 1000, "{source}: {error}");
+    }
+}
+
+/// What Python answers.
+#[test]
+fn filters_and_methods_are_pythons() {
+    let messages = [Message::new("user", "a<b>&'\"\\\n\t\u{e9}\u{1f600}\u{1}\u{7f}")];
+    let made = "{'a': [1, 2.5, 1e16, 1e-7, none, true], 'b': {}, 'c': []}";
+    for (expression, expected) in [
+        ("messages|tojson", r#"[{"role": "user", "content": "a<b>&'\"\\\n\té😀\u0001DEL"}]"#),
+        ("messages|tojson(true)", r#"[{"role": "user", "content": "a<b>&'\"\\\n\t\u00e9\ud83d\ude00\u0001\u007f"}]"#),
+        ("MADE|tojson", r#"{"a": [1, 2.5, 1e+16, 1e-07, null, true], "b": {}, "c": []}"#),
+        ("MADE|tojson(separators=(',', ':'))", r#"{"a":[1,2.5,1e+16,1e-07,null,true],"b":{},"c":[]}"#),
+        (
+            "MADE|tojson(indent=2)",
+            "{\n  \"a\": [\n    1,\n    2.5,\n    1e+16,\n    1e-07,\n    null,\n    true\n  ],\n  \"b\": {},\n  \"c\": []\n}",
+        ),
+        ("[1, [2]]|tojson(indent=0)", "[\n1,\n[\n2\n]\n]"),
+        ("[1, [2]]|tojson(indent='--')", "[\n--1,\n--[\n----2\n--]\n]"),
+        ("'%5.1f|%s'|format(1.25, 'x')", "  1.2|x"),
+        ("'{:>3}|{}'.format('x', 1)", "  x|1"),
+        ("'ab'.count('')", "3"),
+        ("'a\\nb'|indent(2)", "a\n  b"),
+    ] {
+        let source = format!("{{{{ {} }}}}", expression.replace("MADE", made));
+        let rendered = ChatTemplate::new(source, BTreeMap::new()).render(&messages, false);
+        assert_eq!(rendered.unwrap(), expected.replace("DEL", "\u{7f}"), "{expression}");
     }
 }
 
@@ -159,6 +201,10 @@ fn settings_that_nothing_needs_are_no_errors() {
     }
     let kept = chat(r#"{"temperature": 0.5, "top_k": 7}"#).options;
     assert_eq!((kept.do_sample, kept.temperature, kept.top_k), (false, 0.5, Some(7)));
+    // What transformers takes where a file that samples does not say it.
+    let top_k = |config: &str| chat(config).options.top_k;
+    assert_eq!((top_k(r#"{"do_sample": true}"#), top_k(r#"{"do_sample": true, "top_k": 0}"#)), (Some(50), None));
+    assert_eq!(top_k("{}"), None);
     // The token that would be next ends the reply.
     let first = chat("{}").reply("Hello", |_| ()).unwrap().tokens[0];
     for ends in [format!("{first}"), format!("[-1, {first}]")] {
@@ -167,6 +213,21 @@ fn settings_that_nothing_needs_are_no_errors() {
     }
     let error = chat(r#"{"do_sample": true, "temperature": 0.0}"#).reply("Hello", |_| ()).unwrap_err();
     assert!(error.to_string().contains("`temperature` is 0"), "{error}");
+}
+
+/// transformers would reply otherwise.
+#[test]
+fn settings_that_change_replies_and_are_not_computed() {
+    let folder = that_chats();
+    let chat = |config: &str| {
+        fs::write(folder.path().join("generation_config.json"), config).unwrap();
+        load_model(&[folder.path().to_str().unwrap()], &LoadOptions::default()).unwrap().chat()
+    };
+    for config in [r#"{"do_sample": true, "min_p": 0.1}"#, r#"{"no_repeat_ngram_size": 3}"#] {
+        let error = chat(config).unwrap_err().to_string();
+        assert!(error.contains("generation_config.json: `") && error.contains("not computed here"), "{error}");
+    }
+    chat(r#"{"min_p": 0.1, "no_repeat_ngram_size": 0}"#).unwrap();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use quantlab::error::Result;
 use quantlab::generate::GenerateOptions;
 use quantlab::model::{Device, Engine, LoadOptions, Loaded, load_model, load_model_and_tokenizer};
+use quantlab::report::harmless;
 
 use super::SweepConfig;
 
@@ -52,7 +53,7 @@ pub fn texts_in_each_precision(
             }
         };
         println!("{}: {beside}", model.dtype_label);
-        println!("[{prompt}]{}\n", text.trim_end());
+        println!("[{prompt}]{}\n", harmless(text.trim_end()));
         first = first.or(Some(tokens));
     }
     println!("(up to {} new tokens each; model: {model_id})", options.max_new_tokens);

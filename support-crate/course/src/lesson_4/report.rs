@@ -5,7 +5,7 @@ use quantlab::polars::prelude::{Column, DataFrame};
 use quantlab::error::{Error, Result};
 use quantlab::measure::{Runs, Statistics, Timing};
 use quantlab::model::{Engine, Loaded, TensorInfo, threads};
-use quantlab::report::{StackedBar, Summary, Table, significant};
+use quantlab::report::{StackedBar, Summary, Table, harmless, significant};
 
 use super::{
     Configuration, ExperimentResult, ExperimentRow, ExperimentSettings, FormatQuality, FormatSpeed, MIB, short_name,
@@ -84,7 +84,7 @@ pub fn nf4_percent(footprints: &[f64]) -> f64 {
 pub fn print_texts(rows: &[ExperimentRow], settings: &ExperimentSettings) {
     for (number, prompt) in settings.prompts.iter().enumerate() {
         println!("[{prompt}]");
-        rows.iter().for_each(|row| println!("  {:26} {}", row.name, row.output(number)));
+        rows.iter().for_each(|row| println!("  {:26} {}", row.name, harmless(&row.output(number))));
     }
     let (computed, all) = (rows.iter().filter(|row| row.outcome.is_ok()).count(), rows.len());
     let failed = if computed < all { format!("; {} failed", all - computed) } else { String::new() };

@@ -1,14 +1,18 @@
 //! Conversations with a model that was trained to have them.
 
+mod filters;
+mod settings;
 mod template;
 
 use std::fmt;
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::{GenerateOptions, GeneratedTokens, Generation, Sampler, Sequence, StoppingText, TextStream};
 use crate::error::{Context, Error, Result};
 use crate::model::{CacheFormat, KvCache, Loaded, LogitPositions, TokenBatch};
+use crate::output::harmless;
 use crate::source::ModelFiles;
 pub use template::{ChatTemplate, Message};
 
@@ -46,12 +50,21 @@ struct GenerationConfig {
     top_k: Option<i64>,
     top_p: Option<f64>,
     repetition_penalty: Option<f64>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
+
+/// What transformers has for `top_k` where a file that samples does not say it.
+const USUAL_TOP_K: i64 = 50;
 
 impl GenerationConfig {
     fn of(files: &ModelFiles) -> Result<Self> {
         match files.other("generation_config.json") {
-            Some(file) => serde_json::from_slice(&file.read()?).context(|| file.to_string()),
+            Some(file) => {
+                let config: Self = serde_json::from_slice(&file.read_config()?).context(|| file.to_string())?;
+                settings::check(&config.others, config.do_sample == Some(true)).context(|| file.to_string())?;
+                Ok(config)
+            }
             None => Ok(Self::default()),
         }
     }
@@ -63,7 +76,8 @@ impl Loaded {
     ///
     /// # Errors
     /// The model has no chat template, or was put together from parts that know nothing of their files; a
-    /// `generation_config.json` or `tokenizer_config.json` that cannot be read.
+    /// `generation_config.json` or `tokenizer_config.json` that cannot be read; a setting of the first that changes what
+    /// is generated, and is not computed here.
     pub fn chat(self) -> Result<Chat> {
         let files = self.files.as_ref().ok_or_else(|| {
             Error::input("it is not known where this model came from, and so it has no chat template")
@@ -78,7 +92,8 @@ impl Loaded {
         options.temperature = given(config.temperature).unwrap_or(options.temperature);
         options.top_p = given(config.top_p).unwrap_or(options.top_p);
         // There, 0 keeps all.
-        options.top_k = config.top_k.and_then(|top_k| usize::try_from(top_k).ok()).filter(|&top_k| top_k > 0);
+        let top_k = config.top_k.or(options.do_sample.then_some(USUAL_TOP_K));
+        options.top_k = top_k.and_then(|top_k| usize::try_from(top_k).ok()).filter(|&top_k| top_k > 0);
         Ok(Chat { options, loaded: self, template, messages: Vec::new(), cache: None, cached: Vec::new() })
     }
 }
@@ -121,17 +136,17 @@ impl Chat {
     /// it was before.
     pub fn reply(&mut self, content: &str, mut on_text: impl FnMut(&str)) -> Result<Generation> {
         self.options.check()?;
-        self.messages.push(Message::new("user", content));
-        let reply = self.continue_it(content, &mut on_text);
-        match &reply {
-            Ok(reply) => self.messages.push(Message::new("assistant", reply.text.clone())),
-            Err(_) => drop(self.messages.pop()),
-        }
-        reply
+        let reply = self.continue_it(content, &mut on_text)?;
+        self.messages.extend([Message::new("user", content), Message::new("assistant", reply.text.clone())]);
+        Ok(reply)
     }
 
     fn continue_it(&mut self, content: &str, on_text: &mut dyn FnMut(&str)) -> Result<Generation> {
-        let prompt = self.template.render(&self.messages, true)?;
+        // Not before there is a reply, whatever happens on the way.
+        self.messages.push(Message::new("user", content));
+        let prompt = self.template.render(&self.messages, true);
+        self.messages.pop();
+        let prompt = prompt?;
         let Self { loaded, options, cache, cached, messages, .. } = self;
         let model = &*loaded.model;
         // The template has written the token that begins a text, if there is one.
@@ -171,7 +186,7 @@ impl Chat {
         };
         let mut sampler = Sampler::default();
         // Where nothing was said before, the stream is that of `generate`.
-        let mut sequence = Sequence::new(ids, options.seed, messages.len() - 1);
+        let mut sequence = Sequence::new(ids, options.seed, messages.len());
         let mut text = StoppingText::new(TextStream::new(&loaded.tokenizer), &options.stop_strings);
         let eos = model.info().eos_token_ids.as_slice();
         let stops: &[u32] = if options.stop_at_eos { eos } else { &[] };
@@ -237,7 +252,7 @@ impl fmt::Debug for Chat {
     }
 }
 
-/// Prints text in whole lines, which is what a notebook shows as they come.
+/// Prints text in whole lines, which is what a notebook shows as they come, and none of them is a command to it.
 #[derive(Default)]
 struct Lines {
     line: String,
@@ -254,7 +269,7 @@ impl Lines {
         }
     }
 
-    /// The next whole line, if there is one.
+    /// The next whole line, if there is one, as it is to be shown.
     fn next_line(&mut self) -> Option<String> {
         let too_far = self.line.char_indices().nth(WIDTH).map(|(at, _)| at);
         let (end, next) = match (self.line.find('\n'), too_far) {
@@ -266,14 +281,15 @@ impl Lines {
                 space.map_or((too_far, too_far), |space| (space, space + 1))
             }
         };
-        let line = self.line[..end].to_owned();
+        // Not the pieces, since a command may begin in one and end in the next.
+        let line = harmless(&self.line[..end]);
         self.line.drain(..next);
         Some(line)
     }
 
     fn end(&mut self) {
         if !self.line.is_empty() {
-            println!("{}", std::mem::take(&mut self.line));
+            println!("{}", harmless(&std::mem::take(&mut self.line)));
         }
     }
 }
@@ -300,6 +316,8 @@ mod tests {
         let chinese = "\u{4f60}".repeat(2 * WIDTH + 5);
         let (found, rest) = lines(&[&chinese]);
         assert_eq!((found.len(), found[1].chars().count(), rest.chars().count()), (2, WIDTH, 5));
+        let (found, _) = lines(&["EVC", "XR_BEGIN_CONTENT text/html\n\u{1b}[2", "J\n"]);
+        assert_eq!(found, ["EVCXR\u{2060}_BEGIN_CONTENT text/html", "\u{fffd}[2J"]);
         // Longer than a line, and then words.
         let (found, _) = lines(&[&"x".repeat(WIDTH + 1), &" and".repeat(30)]);
         assert!(found.len() == 2 && found.iter().all(|line| line.chars().count() <= WIDTH), "{found:?}");

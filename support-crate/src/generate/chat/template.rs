@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use minijinja::{Environment, ErrorKind, context};
-use minijinja_contrib::pycompat::unknown_method_callback;
 use serde::Serialize;
 
+use super::filters;
 use crate::error::{Error, Result};
 use crate::source::{ModelFiles, special_token};
 
@@ -38,10 +39,12 @@ pub struct ChatTemplate {
     special_tokens: BTreeMap<String, String>,
 }
 
-/// Steps that a template may take, and bytes that it may write: thousands of times what the longest conversation needs.
-/// (What it joins on the way, and writes nowhere, is not bounded.)
-const STEPS: u64 = 50_000_000;
-const LONGEST: usize = 64 << 20;
+/// Steps that a template may take, some hundred of them for a message, and bytes that it may write: many times what the
+/// longest conversation needs. What filters are asked for is bounded too. What the language itself makes on the way and
+/// writes nowhere is not, since minijinja counts steps and not bytes: a template that doubles a text by `~`, or puts lists
+/// into lists, can take all memory or all of the stack.
+const STEPS: u64 = 5_000_000;
+pub(super) const LONGEST: usize = 64 << 20;
 
 impl ChatTemplate {
     /// A template, with the special tokens that it may name: `bos_token`, `eos_token` ...
@@ -71,11 +74,20 @@ impl ChatTemplate {
     /// A template that is none, or that refuses these messages (many want user and assistant to take turns), in its own
     /// words; one that does not come to an end.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
+        // The library panics on some sizes, such as those of a format.
+        let rendered = catch_unwind(AssertUnwindSafe(|| self.rendered(messages, add_generation_prompt)));
+        rendered.unwrap_or_else(|_| {
+            Err(Error::format("the model's chat template: the minijinja library panicked")
+                .hint("the template asks for something that no conversation needs; use another one"))
+        })
+    }
+
+    fn rendered(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
         let mut environment = Environment::new();
         // As transformers sets Jinja up.
         environment.set_trim_blocks(true);
         environment.set_lstrip_blocks(true);
-        environment.set_unknown_method_callback(unknown_method_callback);
+        filters::add_to(&mut environment);
         environment.add_function("raise_exception", |message: String| -> std::result::Result<(), minijinja::Error> {
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
         });

@@ -4,7 +4,16 @@ use serde_json::{Map, Value, json};
 
 use super::Architecture;
 
-/// Adds the keys that are not there, with the values of transformers' configuration of this family.
+/// Those of which null says something: that there is none, or that it is what another key says.
+const NULL_IS_SAID: [&str; 5] = [
+    "num_key_value_heads",
+    "sliding_window",
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
+    "original_max_position_embeddings",
+];
+
+/// Adds the keys that are not there, or are null, with the values of transformers' configuration of this family.
 ///
 /// The longest text is not among them: a model whose config does not say it is not loaded. Neither are the tokens that end
 /// a text, which are those of one vocabulary: a config that names none has none.
@@ -13,6 +22,9 @@ use super::Architecture;
 pub(super) fn add_defaults(architecture: Architecture, keys: &mut Map<String, Value>) {
     if let Value::Object(defaults) = of(architecture) {
         for (key, value) in defaults {
+            if keys.get(&key) == Some(&Value::Null) && !NULL_IS_SAID.contains(&key.as_str()) {
+                keys.remove(&key);
+            }
             keys.entry(key).or_insert(value);
         }
     }

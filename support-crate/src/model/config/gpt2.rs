@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    Architecture, Biases, DecoderConfig, LayerAttention, NormKind, Positions, SoftCaps, activation, check_layers,
-    divided, keys_as, token_ids,
+    Architecture, Biases, DecoderConfig, LayerAttention, NormKind, Positions, SoftCaps, activation, check_causal,
+    check_layers, divided, keys_as, token_ids,
 };
 use crate::error::Result;
 
@@ -25,6 +25,7 @@ struct Keys {
     layer_norm_epsilon: Option<f64>,
     scale_attn_weights: Option<bool>,
     scale_attn_by_inverse_layer_idx: Option<bool>,
+    is_causal: Option<bool>,
     tie_word_embeddings: Option<bool>,
     #[serde(default)]
     eos_token_id: Value,
@@ -36,6 +37,7 @@ pub(super) fn parse(mut keys: Map<String, Value>) -> Result<DecoderConfig> {
         keys.remove("n_ctx");
     }
     let keys: Keys = keys_as(Architecture::Gpt2, keys)?;
+    check_causal("is_causal", keys.is_causal, false)?;
     check_layers(keys.n_layer)?;
     let head_dim = divided(("n_embd", keys.n_embd), ("n_head", keys.n_head))?;
     Ok(DecoderConfig {

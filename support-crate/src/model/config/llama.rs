@@ -9,7 +9,7 @@ use super::defaults::add_defaults;
 use super::rotary::{RopeParameters, RopeScaling};
 use super::{
     Architecture, Biases, DecoderConfig, LayerAttention, NormKind, Positions, QkNorm, SoftCaps, activation,
-    check_layers, divided, keys_as, sliding_layers, token_ids,
+    check_causal, check_layers, divided, keys_as, sliding_layers, token_ids,
 };
 use crate::error::{Context, Error, Result};
 use crate::source::ModelFile;
@@ -54,6 +54,7 @@ struct Keys {
     attn_logit_softcapping: Option<f32>,
     final_logit_softcapping: Option<f32>,
     use_bidirectional_attention: Option<bool>,
+    is_causal: Option<bool>,
     sliding_window: Option<usize>,
     use_sliding_window: Option<bool>,
     max_window_layers: Option<usize>,
@@ -78,10 +79,8 @@ fn keys_of(architecture: Architecture, mut keys: Map<String, Value>) -> Result<K
 pub(super) fn parse(architecture: Architecture, keys: Map<String, Value>) -> Result<DecoderConfig> {
     let keys = keys_of(architecture, keys)?;
     let is_gemma = [Architecture::Gemma2, Architecture::Gemma3Text].contains(&architecture);
-    if keys.use_bidirectional_attention == Some(true) {
-        return Err(Error::format("`use_bidirectional_attention` is true: each of its tokens sees those after it too")
-            .hint("such a model turns texts into vectors and continues none; load one that does"));
-    }
+    check_causal("use_bidirectional_attention", keys.use_bidirectional_attention, true)?;
+    check_causal("is_causal", keys.is_causal, false)?;
     check_layers(keys.num_hidden_layers)?;
     check_compared(&keys, architecture)?;
     let head_dim = match keys.head_dim {
@@ -320,7 +319,8 @@ fn positions(keys: &Keys, architecture: Architecture, head_dim: usize) -> Result
     let theta = full.theta(keys.rope_theta);
     let width = match keys.rotated() {
         Some(factor) if [Architecture::Phi3, Architecture::StableLm].contains(&architecture) => {
-            (head_dim as f64 * factor).round() as usize
+            // Cut off as in Python, but not for what a file's own division has lost.
+            (head_dim as f64 * factor + 1e-6) as usize
         }
         _ => head_dim,
     };

@@ -263,6 +263,15 @@ fn check_size(name: &str, value: usize, most: usize) -> Result<()> {
     }
 }
 
+/// Refuses what makes each token see those after it, too.
+fn check_causal(key: &str, value: Option<bool>, refused: bool) -> Result<()> {
+    if value != Some(refused) {
+        return Ok(());
+    }
+    Err(Error::format(format!("`{key}` is {refused}: each of its tokens sees those after it too"))
+        .hint("such a model turns texts into vectors and continues none; load one that does"))
+}
+
 /// Which layers have a window, by `layer_types`.
 fn sliding_layers(types: &Value, n_layer: usize) -> Result<Vec<bool>> {
     let is_sliding = |kind: &Value| match kind.as_str() {
@@ -281,12 +290,15 @@ fn sliding_layers(types: &Value, n_layer: usize) -> Result<Vec<bool>> {
 
 /// The keys of a config as a structure.
 fn keys_as<T: DeserializeOwned>(architecture: Architecture, keys: Map<String, Value>) -> Result<T> {
-    let parse = |keys| serde_json::from_value::<T>(Value::Object(keys)).map_err(|cause| cause.to_string());
-    parse(keys.clone()).map_err(|cause| {
+    // By reference: the keys are wanted again for a message, and may be large.
+    let parse = |keys: &Value| T::deserialize(keys).map_err(|cause| cause.to_string());
+    let keys = Value::Object(keys);
+    parse(&keys).map_err(|cause| {
         // An error about a value does not say which key has the value: that key alone gives the same error.
-        let alone = |(key, value): &(String, Value)| parse(Map::from_iter([(key.clone(), value.clone())]));
+        let alone = |key: &str, value: &Value| parse(&Value::Object(Map::from_iter([(key.to_owned(), value.clone())])));
         let is_named = cause.contains(" field `");
-        let key = keys.into_iter().find(|key| !is_named && alone(key).err().as_ref() == Some(&cause));
+        let mut all = keys.as_object().into_iter().flatten();
+        let key = all.find(|(key, value)| !is_named && alone(key, value).err().as_ref() == Some(&cause));
         let message = key.map_or(cause.clone(), |(key, _)| format!("`{key}`: {cause}"));
         Error::format(message).hint(format!("is this the config.json of a model of type {architecture}?"))
     })

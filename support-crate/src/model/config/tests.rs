@@ -37,6 +37,53 @@ fn defaults_are_those_of_transformers() {
     assert_eq!(config.positions, rotary(&[1.0, 0.01]));
 }
 
+/// Files of Gemma have `hidden_activation` so.
+#[test]
+fn null_is_what_is_not_said() {
+    let of = |model_type: &str, changes: Value| {
+        let mut config = llama();
+        config["model_type"] = json!(model_type);
+        config["hidden_size"] = json!(16);
+        parsed(config, changes).unwrap()
+    };
+    for (model_type, keys) in [
+        ("gemma2", &["hidden_activation", "head_dim", "query_pre_attn_scalar", "tie_word_embeddings"][..]),
+        ("gemma3_text", &["hidden_activation", "rope_theta", "rope_local_base_freq"]),
+        ("phi3", &["rms_norm_eps", "partial_rotary_factor"]),
+        ("qwen3", &["head_dim", "rope_theta"]),
+        ("smollm3", &["rope_theta", "tie_word_embeddings", "no_rope_layer_interval"]),
+        ("stablelm", &["partial_rotary_factor", "layer_norm_eps"]),
+    ] {
+        for key in keys {
+            assert_eq!(of(model_type, json!({ *key: null })), of(model_type, json!({})), "{model_type} {key}");
+        }
+    }
+    let gelu = of("gemma2", json!({ "hidden_activation": null, "hidden_act": "gelu" }));
+    assert_eq!(gelu.activation, Activation::GeluNew);
+    // There is none, or it is what another key says.
+    let none = of("gemma2", json!({ "sliding_window": null, "final_logit_softcapping": null }));
+    assert_eq!((none.layers[0].window, none.soft_caps.logits), (None, None));
+    assert_eq!(of("qwen2", json!({ "num_key_value_heads": null })).n_kv_head, 2);
+}
+
+/// transformers cuts the width off, as Python's `int` does.
+#[test]
+fn a_part_of_a_head_is_rotated_in_whole_numbers() {
+    let rotated = |head_dim: usize, factor: f64| {
+        let mut config = llama();
+        config["model_type"] = json!("phi3");
+        let changes = json!({ "head_dim": head_dim, "partial_rotary_factor": factor });
+        match parsed(config, changes).unwrap().positions {
+            Positions::Rotary { rotations } => 2 * rotations[0].frequencies.len(),
+            Positions::Learned => panic!("Phi-3 turns"),
+        }
+    };
+    assert_eq!((rotated(128, 0.75), rotated(8, 0.6), rotated(64, 0.39)), (96, 4, 24));
+    // What a GGUF file says is divided and multiplied again.
+    assert_eq!((2..=128_usize).step_by(2).find(|&width| rotated(128, width as f64 / 128.0) != width), None);
+    assert_eq!((2..=96_usize).step_by(2).find(|&width| rotated(96, width as f64 / 96.0) != width), None);
+}
+
 #[test]
 fn one_token_ends_a_text_or_several_do() {
     for (value, expected) in [
@@ -178,6 +225,8 @@ fn what_is_wrong_is_named() {
         (llama(), json!({ "rope_scaling": llama3(4.0, 4.0) }), "`high_freq_factor` is 4; it must be above"),
         (llama(), json!({ "max_position_embeddings": 1_u64 << 40 }), "the context is 1099511627776"),
         (llama(), json!({ "model_type": "mistral", "sliding_window": 0 }), "sliding window is 0"),
+        (llama(), json!({ "is_causal": false }), "`is_causal` is false: each of its tokens sees those after it"),
+        (gpt2(), json!({ "is_causal": false }), "`is_causal` is false: each of its tokens sees those after it"),
     ];
     for (config, changes, expected) in wrong {
         let error = parsed(config, changes).unwrap_err();

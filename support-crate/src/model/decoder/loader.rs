@@ -1,5 +1,6 @@
 //! Reads a decoder by the names that each family has for its tensors.
 
+use super::names::HEAD_WEIGHT;
 use super::{Block, HEAD, Linear, Matrix, Names, Norm, Parts, Store};
 use crate::error::{Context, Result};
 use crate::model::quantized::{GroupedMatrix, Int4Matrix, QuantizedWeight, Source};
@@ -7,9 +8,6 @@ use crate::model::weights::UnreadTensor;
 use crate::model::{DecoderConfig, NormKind, Positions, Precision, QkNorm, TensorInfo, TensorKind, Weights};
 use crate::progress::Progress;
 use crate::quant::{QuantizationConfig, QuantizationMethod};
-
-/// What transformers calls the head's weight.
-const HEAD_WEIGHT: &str = "lm_head.weight";
 
 /// What loading has counted.
 #[derive(Debug, Default)]
@@ -79,7 +77,8 @@ impl<'a, S: Store> Loader<'a, S> {
     /// Reads everything.
     ///
     /// # Errors
-    /// A tensor that is missing or does not fit the config, by name; a module to skip that does not exist.
+    /// A tensor that is missing or does not fit the config, by name; a module that is to be skipped here and does not
+    /// exist.
     pub fn load(mut self) -> Result<(Parts<S>, Counts)> {
         let (config, names) = (self.config, self.names);
         let (v, c) = (config.vocab_size, config.hidden_size);
@@ -103,7 +102,8 @@ impl<'a, S: Store> Loader<'a, S> {
             // The head reads the whole token embedding.
             self.counts.unread -= v * c * self.dtype.size_in_bytes();
         }
-        if let Some(quantization) = self.quantization {
+        // Lists in checkpoints may name parts that only a larger model has.
+        if let Some(quantization) = self.quantization.filter(|_| !self.saved) {
             quantization.check_modules(&self.modules)?;
         }
         Ok((Parts { token_embedding, position_embedding, blocks, final_norm, head }, self.counts))

@@ -23,7 +23,7 @@ use super::{
 use crate::error::{Error, Result};
 use crate::quant::QuantizationConfig;
 use loader::Loader;
-pub(super) use names::{HEAD, Names};
+pub(super) use names::{HEAD, Names, check_tied};
 pub(super) use store::Store;
 
 /// A decoder with its weights where an engine keeps them.

@@ -1,6 +1,7 @@
 //! What each family calls its tensors.
 
-use crate::model::{Architecture, Weights};
+use crate::error::{Error, Result};
+use crate::model::{Architecture, DecoderConfig, Weights};
 
 /// The names of a family's tensors, as transformers has them. Each stands before `.weight` and `.bias`.
 pub(in crate::model) struct Names {
@@ -33,6 +34,27 @@ pub(in crate::model) struct Names {
 
 /// The head's module, whatever the family.
 pub(in crate::model) const HEAD: &str = "lm_head";
+
+/// What transformers calls the head's weight.
+pub(super) const HEAD_WEIGHT: &str = "lm_head.weight";
+
+/// Makes sure that files whose config says that the head is the token embedding have no other one.
+///
+/// # Errors
+/// They have: one of the two is wrong, and which of them a model was trained with cannot be known.
+pub(in crate::model) fn check_tied(config: &DecoderConfig, weights: &Weights) -> Result<()> {
+    let names = Names::of(config.architecture);
+    let embedding = format!("{}{}.weight", names.prefix_in(weights), names.token_embedding);
+    let has_both = weights.contains(HEAD_WEIGHT) && weights.contains(&embedding);
+    if !config.tie_word_embeddings || !has_both || weights.are_same(&embedding, HEAD_WEIGHT)? {
+        return Ok(());
+    }
+    Err(Error::format(format!(
+        "the files have a `{HEAD_WEIGHT}` that is not `{embedding}`, though `tie_word_embeddings` of config.json is \
+         true, or left out"
+    ))
+    .hint("with `\"tie_word_embeddings\": false` there, the files' head is used, as transformers does"))
+}
 
 impl Names {
     pub fn of(architecture: Architecture) -> &'static Self {

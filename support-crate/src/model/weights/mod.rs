@@ -177,6 +177,14 @@ impl Weights {
         self.file_with(name)?.find(name, shape).map(drop)
     }
 
+    /// Whether the files hold the same twice, by these names, bit by bit. Those that differ do so in the first bytes.
+    ///
+    /// # Errors
+    /// No tensor of one of the names.
+    pub(in crate::model) fn are_same(&self, name: &str, other: &str) -> Result<bool> {
+        self.file_with(name)?.has_same(name, (self.file_with(other)?, other))
+    }
+
     /// A matrix (rows, columns) in float32, row by row. `transposed`: the files have it as (columns, rows), as
     /// those of GPT-2 have the weights of linear layers.
     ///
@@ -216,7 +224,24 @@ impl Weights {
         let Origin::Files { files, file_of } = &self.origin else {
             return Err(Error::system("random weights are not stored"));
         };
-        file_of.get(name).map(|&index| &files[index]).ok_or_else(|| missing(name, files))
+        file_of.get(name).map(|&index| &files[index]).ok_or_else(|| {
+            let error = missing(name, files);
+            // A checkpoint whose config says how it is quantized has errors of its own.
+            if self.packing.is_none() { self.hint_at_codes(name, error) } else { error }
+        })
+    }
+
+    /// What to do about a weight that is not there, if its layer is there quantized.
+    fn hint_at_codes(&self, name: &str, error: Error) -> Error {
+        let module = name.strip_suffix(".weight").unwrap_or(name);
+        let codes = CODES.map(|part| format!("{module}.{part}")).into_iter().find(|codes| self.contains(codes));
+        match codes {
+            None => error,
+            Some(codes) => error.hint(format!(
+                "there is `{codes}`: the layers are stored quantized, and config.json does not say how; what \
+                 quantize_config.json or quant_config.json says belongs there, as `quantization_config`"
+            )),
+        }
     }
 
     /// The tensors that nobody asked for, in alphabetical order, without those that older versions of
@@ -359,6 +384,9 @@ impl UnreadTensor<'_> {
         if self.transposed { self.shape.iter().rev().copied().collect() } else { self.shape.to_vec() }
     }
 }
+
+/// What layers have in place of a weight, where they are quantized: by GPTQ and AWQ, by compressed-tensors, by HQQ.
+const CODES: [&str; 3] = ["qweight", "weight_packed", "W_q"];
 
 fn missing(name: &str, files: &[TensorFile]) -> Error {
     let files: Vec<String> = files.iter().map(ToString::to_string).collect();

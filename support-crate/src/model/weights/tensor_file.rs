@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use memmap2::Mmap;
-use safetensors::{Dtype, SafeTensors};
+use safetensors::{Dtype, SafeTensorError, SafeTensors};
 
 use super::convert::{self, Wanted};
 use super::entry::{Entry, Numbers};
@@ -14,7 +15,7 @@ use super::gguf::{self, BlockRows};
 use crate::buffer::{Buffer, Mapped};
 use crate::error::{Context, Error, Result};
 use crate::quant::Part;
-use crate::source::{GgmlType, Gguf, ModelFile, check_is_content, map};
+use crate::source::{GgmlType, Gguf, ModelFile, check_is_content, check_name, map};
 
 /// A file whose list of tensors has been read and checked.
 pub(super) struct TensorFile {
@@ -29,7 +30,9 @@ pub(super) struct TensorFile {
 ///
 /// Source: the format's description in huggingface/safetensors `README.md`.
 fn read_safetensors(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
-    let (header_len, metadata) = SafeTensors::read_metadata(bytes)?;
+    // Offsets whose sum overflows make it panic where overflow is checked for.
+    let (header_len, metadata) =
+        catch_unwind(|| SafeTensors::read_metadata(bytes)).unwrap_or(Err(SafeTensorError::MetadataIncompleteBuffer))?;
     let start = size_of::<u64>() + header_len;
     let entry = |(name, info): (String, &safetensors::tensor::TensorInfo)| {
         let range = start + info.data_offsets.0..start + info.data_offsets.1;
@@ -62,6 +65,7 @@ impl TensorFile {
                 .context(format!("{name} is not a complete safetensors file"))
                 .hint("the file may be cut short; download or copy it again")
         })?;
+        tensors.keys().try_for_each(|tensor| check_name(tensor)).context(|| name.clone())?;
         Ok(Self { name, bytes, tensors, check_finite })
     }
 
@@ -188,6 +192,16 @@ impl TensorFile {
             )));
         }
         self.part(name, entry)
+    }
+
+    /// Whether a tensor holds the same as one of another file, or of this one, bit by bit.
+    pub fn has_same(&self, name: &str, (other, other_name): (&Self, &str)) -> Result<bool> {
+        let (one, another) = (self.entry(name)?, other.entry(other_name)?);
+        if one.numbers != another.numbers || one.shape != another.shape {
+            return Ok(false);
+        }
+        let ((one, _pages), (another, _other_pages)) = (self.part(name, one)?, other.part(other_name, another)?);
+        Ok(one == another)
     }
 
     /// A tensor as the file has it, whatever its numbers.

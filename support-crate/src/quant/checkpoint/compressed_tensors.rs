@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::fp8::e4m3_codes;
-use super::names::Target;
+use super::names::{Target, check_in_all};
 use super::packed::{Codes, Values, from_stream};
 use super::parts::transposed;
 use super::{Layout, PackedLayer, Parts, group_size, keys};
@@ -108,9 +108,12 @@ impl CompressedTensors {
     /// A value that is not understood.
     pub fn read(value: &Value) -> Result<Self> {
         let keys: Keys = keys(value)?;
-        if let Some(status) = keys.quantization_status.filter(|status| status != "compressed") {
+        check_in_all(keys.config_groups.values().flat_map(|group| &group.targets).chain(keys.ignore.iter().flatten()))?;
+        // "frozen" are those whose scales do not change any more; where they are not stored so, a tensor is missing.
+        let is_stored = |status: &String| ["compressed", "frozen"].contains(&status.as_str());
+        if let Some(status) = keys.quantization_status.filter(|status| !is_stored(status)) {
             return Err(Error::format(format!("`quantization_status` is {status:?}"))
-                .hint("only checkpoints whose layers are stored quantized, \"compressed\", can be read"));
+                .hint("only layers that are stored quantized, \"compressed\" or \"frozen\", can be read"));
         }
         let is_set = |value: &Option<Value>| {
             value.as_ref().is_some_and(|value| {
@@ -147,12 +150,17 @@ impl CompressedTensors {
         if self.ignore.iter().any(|ignored| ignored.means(module)) {
             return None;
         }
-        // As `match_targets`: a name counts before a pattern, and a pattern before the class.
-        let rank = |targets: &[Target]| targets.iter().filter_map(|target| target.rank(module)).min();
-        let best = self.schemes.iter().filter_map(|scheme| Some((rank(&scheme.targets)?, scheme)));
+        // As `match_targets`: a name counts before a pattern, a pattern before the class, and the first of several in
+        // alphabetical order. Of groups with the same target, the last one has it.
+        let best = self.schemes.iter().rev().filter_map(|scheme| Some((rank(&scheme.targets, module)?, scheme)));
         let (found, scheme) = best.min_by_key(|(rank, _)| *rank)?;
-        rank(&self.left).is_none_or(|left| found <= left).then_some(scheme)
+        rank(&self.left, module).is_none_or(|left| found <= left).then_some(scheme)
     }
+}
+
+/// How closely the nearest of these targets means a layer.
+fn rank<'a>(targets: &'a [Target], module: &str) -> Option<(u8, &'a str)> {
+    targets.iter().filter_map(|target| target.rank(module)).min()
 }
 
 /// # Errors
@@ -214,8 +222,15 @@ impl Scheme {
     }
 
     /// # Errors
-    /// Tensors that are missing or of another shape.
+    /// Tensors that are missing or of another shape; zero points where there should be none.
     fn layer(&self, [n, k]: [usize; 2], parts: &dyn Parts) -> Result<PackedLayer> {
+        if self.symmetric
+            && let Some(zeros) = parts.find("weight_zero_point")?
+            && zeros.bytes.iter().any(|&byte| byte != 0)
+        {
+            return Err(Error::format(format!("`{}` is not 0, though `symmetric` is true", zeros.name))
+                .hint("config.json and the weights may belong to different models"));
+        }
         let (bits, block) = (self.bits, self.block([n, k]));
         let blocks = [n.div_ceil(block[0]), k.div_ceil(block[1])];
         let flat = [blocks[0] * blocks[1]];

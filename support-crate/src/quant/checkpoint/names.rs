@@ -209,11 +209,28 @@ fn distinct(mut places: Vec<usize>) -> Vec<usize> {
     places
 }
 
+/// Letters of all names and patterns of a config: twice what a list of every layer of the largest model has.
+const LONGEST_IN_ALL: usize = 1 << 16;
+
+/// Refuses lists that each layer's name would be compared with for ever.
+///
+/// # Errors
+/// They are too long, together.
+pub(super) fn check_in_all<'a>(lists: impl Iterator<Item = &'a String>) -> Result<()> {
+    let letters: usize = lists.map(String::len).sum();
+    if letters <= LONGEST_IN_ALL {
+        return Ok(());
+    }
+    Err(Error::format(format!("its lists of layers have {letters} letters; {LONGEST_IN_ALL} can be read"))
+        .hint("no model has as many layers; one pattern can stand for many of them"))
+}
+
 /// `NAME` or `re:PATTERN`, as compressed-tensors has them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Target {
     Name(String),
-    Pattern(Pattern),
+    /// With its text.
+    Pattern(String, Pattern),
 }
 
 impl Target {
@@ -221,7 +238,7 @@ impl Target {
     /// As [`Pattern::new`].
     pub fn new(text: &str) -> Result<Self> {
         Ok(match text.strip_prefix("re:") {
-            Some(pattern) => Self::Pattern(Pattern::new(pattern)?),
+            Some(pattern) => Self::Pattern(pattern.to_owned(), Pattern::new(pattern)?),
             None => Self::Name(text.to_owned()),
         })
     }
@@ -231,12 +248,13 @@ impl Target {
         self.rank(module).is_some()
     }
 
-    /// How closely it means the layer: 0 by its name, 1 by a pattern, 2 by its class; nothing if not at all.
-    pub fn rank(&self, module: &str) -> Option<u8> {
+    /// How closely it means the layer, 0 by its name, 1 by a pattern, 2 by its class, and its text, as the first of which
+    /// one counts before others like it; nothing if it does not mean the layer.
+    pub fn rank(&self, module: &str) -> Option<(u8, &str)> {
         match self {
-            Self::Name(name) if name == module => Some(0),
-            Self::Name(name) => (name == "Linear").then_some(2),
-            Self::Pattern(pattern) => pattern.fits(module).then_some(1),
+            Self::Name(name) if name == module => Some((0, name.as_str())),
+            Self::Name(name) => (name == "Linear").then_some((2, name.as_str())),
+            Self::Pattern(text, pattern) => pattern.fits(module).then_some((1, text.as_str())),
         }
     }
 }
@@ -249,8 +267,9 @@ pub(super) struct LeftOut(Vec<(String, Pattern, Pattern)>);
 
 impl LeftOut {
     /// # Errors
-    /// As [`Pattern::new`].
+    /// As [`Pattern::new`] and [`check_in_all`].
     pub fn new(names: Option<Vec<String>>) -> Result<Self> {
+        check_in_all(names.iter().flatten())?;
         let pattern = |name: String| {
             // It ends where a part of the name does.
             let whole = Pattern::new(&format!("(?:{name})(?:$|\\.)"))?;

@@ -214,13 +214,18 @@ impl Metadata<'_> {
                 ));
             }
         };
+        let attention = self.float_if_said("rope.scaling.attn_factor")?.unwrap_or(1.0);
+        if attention != 1.0 && short.is_none() && long.is_none() {
+            let key = self.key("rope.scaling.attn_factor");
+            return Err(Error::format(format!("metadata `{key}` is {attention}, without the factors of longer texts"))
+                .hint("load the model from safetensors, whose config.json may say more"));
+        }
         // Of the kinds that transformers has, the one with a number for each frequency.
         let (short, long, trained, attention) = match (of_all, short, long) {
             (None, None, None) => return Ok(scaling),
             // For texts of any length.
             (Some(all), None, None) => (all.clone(), all, context_len, 1.0),
             (None, Some(short), Some(long)) => {
-                let attention = self.float_if_said("rope.scaling.attn_factor")?.unwrap_or(1.0);
                 (short, long, self.size("rope.scaling.original_context_length")?, attention)
             }
             (None, ..) => {

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::types::GgmlType;
 use crate::error::{Error, Result};
+use crate::source::check_name;
 
 /// The header of a GGUF file.
 #[derive(Debug)]
@@ -322,6 +323,7 @@ impl<'a> Cursor<'a> {
         if (self.at - start) as u64 > LONGEST_NAME {
             return Err(Error::format(format!("a name has {} bytes, more than any name needs", name.len())));
         }
+        check_name(&name)?;
         Ok(name)
     }
 

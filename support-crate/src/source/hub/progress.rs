@@ -7,6 +7,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::output::harmless;
+
 /// Smaller files are not announced: most of them have arrived before anybody wonders.
 const SHOWN_FROM: u64 = 8 * 1024 * 1024;
 
@@ -133,8 +135,8 @@ impl Waiting {
 
 /// Prints a line where a cell shows it.
 pub(super) fn say(line: &str) {
-    // `println!` would panic where nobody reads; the download is wanted all the same.
-    let _ = writeln!(io::stdout(), "{line}");
+    // `println!` would panic where nobody reads; the download is wanted all the same. Names of files are the repository's.
+    let _ = writeln!(io::stdout(), "{}", harmless(line));
 }
 
 fn duration(seconds: f64) -> String {

@@ -171,7 +171,10 @@ fn configs_that_cannot_be_read() {
         ("awq", "/modules_to_not_convert", json!(["down_proj("]), ["awq", "cannot be read"]),
         ("pack-4", "/format", json!("marlin-24"), ["`group_0`", "\"marlin-24\""]),
         ("pack-4", "/ignore/0", json!("re:(?!lm_head)"), ["compressed-tensors", "(?!lm_head)"]),
-        ("pack-4", "/quantization_status", json!("frozen"), ["compressed-tensors", "\"frozen\""]),
+        ("pack-4", "/quantization_status", json!("initialized"), ["compressed-tensors", "\"initialized\""]),
+        ("pack-4", "/config_groups/group_0/weights/symmetric", json!(true), [LAYER_OF_FIRST, "is not 0, though"]),
+        ("pack-4", "/ignore", json!(vec![format!("re:{}", "a".repeat(4000)); 20]), ["tensors", "80066 letters"]),
+        ("awq", "/modules_to_not_convert", json!(vec!["a".repeat(4000); 20]), ["awq", "80000 letters"]),
         ("pack-4", "/config_groups/group_0/weights/num_bits", json!(5), ["`group_0`", "5 bits"]),
         ("pack-4", "/config_groups/group_0/weights/strategy", json!("block"), ["`group_0`", "block_structure"]),
         ("pack-4", "/config_groups/group_0/weights/group_size", json!(0), ["`group_0`", "`group_size` is 0"]),
@@ -198,6 +201,17 @@ fn configs_that_cannot_be_read() {
 }
 
 const LAYER_OF_FIRST: &str = "model.layers.0.self_attn.q_proj";
+
+/// As old tools save them, beside a quantize_config.json.
+#[test]
+fn layers_that_are_quantized_though_the_config_does_not_say_so() {
+    for (name, codes) in [("gptq-4", "qweight"), ("awq", "qweight"), ("pack-4", "weight_packed"), ("hqq-4", "W_q")] {
+        let copy = checkpoint(name);
+        copy.change_config(|config| drop(config.as_object_mut().unwrap().remove("quantization_config")));
+        let (missing, codes) = (format!("no tensor `{LAYER_OF_FIRST}.weight`"), format!("`{LAYER_OF_FIRST}.{codes}`"));
+        expect(&copy.load(), &[&missing, &codes, "quantize_config.json", "as `quantization_config`"]);
+    }
+}
 
 /// Lists of layers that are left out must agree with the tensors.
 #[test]

@@ -12,7 +12,7 @@ use crate::common::distance;
 use candle_core::{DType, Device};
 use quantlab::model::{Engine, LoadOptions, Loaded, LogitPositions, Precision, TokenBatch};
 use quantlab::quant::{CHECKPOINTS, Head, QuantizationConfig};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// As for models in full precision: weights are what the codes stand for, to the last bit or two.
 const LOGITS: f32 = 1e-4;
@@ -132,6 +132,28 @@ fn logits_are_those_of_the_weights_that_the_codes_stand_for() {
         expect_close(name, &restored, LOGITS);
         assert!(restored.model.info().parameter_bytes >= copy.load().unwrap().model.info().parameter_bytes, "{name}");
     }
+}
+
+/// What compressed-tensors 0.20 does: whatever group it is in, the first of several patterns in alphabetical order counts.
+#[test]
+fn one_of_several_patterns_counts() {
+    let copy = checkpoint("pack-4");
+    copy.change_config(|config| {
+        let groups = &mut config["quantization_config"]["config_groups"];
+        let [mut right, mut wrong] = [groups["group_0"].clone(), groups["group_0"].clone()];
+        wrong["weights"]["num_bits"] = json!(8);
+        (wrong["targets"], right["targets"]) = (json!(["re:.*proj$"]), json!(["re:.*_proj$"]));
+        *groups = json!({ "a": wrong, "b": right });
+    });
+    expect_close("pack-4", &copy.load().unwrap(), LOGITS);
+}
+
+/// Some programs leave the status before the last.
+#[test]
+fn a_frozen_checkpoint_is_one() {
+    let copy = checkpoint("pack-4");
+    copy.change_config(|config| config["quantization_config"]["quantization_status"] = json!("frozen"));
+    expect_close("pack-4", &copy.load().unwrap(), LOGITS);
 }
 
 /// What the table promises: which bits stay packed, and which are restored.

@@ -45,6 +45,8 @@ fn headers() {
         ("has 65537 metadata entries, more than any model", counted(0, 65_537, 65_537 * 13)),
         ("metadata has `a` twice", plain().value("a", 0, &[1]).value("a", 0, &[1]).bytes()),
         ("a name has 70000 bytes", plain().value(&long, 0, &[1]).bytes()),
+        ("a name with a control character: \"a\\n\\u{1b}[2J\"", plain().value("a\n\u{1b}[2J", 0, &[1]).bytes()),
+        ("a name with a control character: \"\\nb\"", plain().tensor("\nb", &[8], 0, 0).data(32).bytes()),
         ("`a`: a value has the unknown type 13", plain().value("a", 13, &[1]).bytes()),
         ("`a`: a boolean has the value 2", plain().value("a", 7, &[2]).bytes()),
         ("`a`: a string is not UTF-8", plain().value("a", 8, &[[1].as_slice(), &[0; 7], &[0xff]].concat()).bytes()),
@@ -196,6 +198,9 @@ fn numbers() {
                 file.set("llama.rope.scale_linear", f32::INFINITY)
             }),
             ("`rope_scaling` needs a positive `factor`", |file| file.set("llama.rope.scaling.factor", -2.0_f32)),
+            ("`llama.rope.scaling.attn_factor` is 1.5, without the factors", |file| {
+                file.set("llama.rope.scaling.attn_factor", 1.5_f32)
+            }),
             ("scaled as \"yarn\" does", |file| {
                 file.set("llama.rope.scaling.type", "yarn");
                 file.set("llama.rope.scaling.factor", 4.0_f32);

@@ -1,12 +1,13 @@
 //! `config.json`.
 
 use std::fs;
+use std::path::Path;
 
 use quantlab::model::Engine;
 use serde_json::json;
 
 use super::family::{FAMILIES, GPT2, LLAMA};
-use crate::common::copy::{CONFIG, expect, logits};
+use crate::common::copy::{CONFIG, Copy, TOKENIZER, WEIGHTS, expect, logits};
 use crate::common::{distance, tiny};
 
 #[test]
@@ -36,6 +37,17 @@ fn a_checkpoint_that_is_not_quantized_as_its_config_says() {
     expect(&copy.load(), &["layer `transformer.h.0.attn.c_attn`", "quant_state.bitsandbytes__fp4"]);
     copy.change_config(|config| config["quantization_config"] = json!({ "load_in_8bit": true }));
     expect(&copy.load(), &["layer `transformer.h.0.attn.c_attn`"]);
+}
+
+/// Lists that other models have too, which transformers takes.
+#[test]
+fn a_saved_list_of_modules_to_skip_may_name_others() {
+    let folder = Path::new("tests/golden/gpt2-tiny-bnb-nf4");
+    let copy = Copy::of_files(&[folder.join(CONFIG), folder.join(WEIGHTS), tiny().join(TOKENIZER)]);
+    let expected = logits(&copy.load().unwrap());
+    let skipped = json!(["lm_head", "vision_tower", "multi_modal_projector"]);
+    copy.change_config(|config| config["quantization_config"]["llm_int8_skip_modules"] = skipped);
+    assert_eq!(logits(&copy.load().unwrap()), expected);
 }
 
 #[test]

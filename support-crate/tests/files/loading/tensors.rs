@@ -3,7 +3,7 @@
 use std::fs;
 
 use candle_core::{DType, Tensor};
-use quantlab::model::{Engine, LoadOptions};
+use quantlab::model::{Engine, Fold, LoadOptions};
 use serde_json::{Value, json};
 
 use super::family::{FAMILIES, Family, GPT2};
@@ -133,6 +133,38 @@ fn a_tensor_that_nobody_asked_for() {
     }
 }
 
+/// Whatever shows a name must not take it for a command: the notebook kernel has its own in the lines of a cell's output.
+#[test]
+fn names_that_are_commands_to_what_shows_them() {
+    for family in FAMILIES {
+        let named = |name: &str| {
+            let copy = family.copy();
+            copy.change_tensors(|tensors| drop(tensors.insert(name.to_owned(), filled(&[3], 1.0))));
+            copy.load()
+        };
+        let shown = "a name with a control character: \"\\nEVCXR\u{2060}_BEGIN_CONTENT";
+        expect(&named("\nEVCXR_BEGIN_CONTENT text/html\n<img>\nEVCXR_END_CONTENT\n"), &[WEIGHTS, shown]);
+        let summary = named("EVCXR_BEGIN_CONTENT text/html").unwrap().summary();
+        assert!(summary.ends_with(" | unused: EVCXR\u{2060}_BEGIN_CONTENT text/html"), "{summary}");
+    }
+}
+
+/// Each has as many bytes as its shape says, and together they end where no number counts on.
+#[test]
+fn offsets_whose_sum_overflows() {
+    let side = 1_u64 << 60;
+    let ends = (1..16).map(|end| end * side).chain([u64::MAX - 7]);
+    let mut header = serde_json::Map::new();
+    for (i, end) in ends.enumerate() {
+        let start = i as u64 * side;
+        let entry = json!({ "dtype": "U8", "shape": [end - start], "data_offsets": [start, end] });
+        header.insert(format!("tensor{i}"), entry);
+    }
+    let copy = GPT2.copy();
+    copy.write_weights(&crate::common::copy::with_header(&Value::Object(header).to_string(), &[]));
+    expect(&copy.load(), &[WEIGHTS, "not a complete safetensors file"]);
+}
+
 #[test]
 fn a_tensor_of_integers() {
     for family in FAMILIES {
@@ -232,9 +264,23 @@ fn a_head_of_its_own() {
     assert!(distance(&row, &vec![row[0]; row.len()]) < 1e-5, "a head of equal rows gives equal logits");
     let tied = GPT2.copy().load().unwrap().model.info().num_parameters;
     assert_eq!(untied.model.info().num_parameters, tied + 384 * 64);
-    // A head that the config says is the token embedding is not used.
+    // One of the two is wrong.
     copy.change_config(|config| config["tie_word_embeddings"] = Value::Null);
-    assert_eq!(copy.load().unwrap().unused_tensors, ["lm_head.weight"]);
+    for engine in Engine::ALL {
+        let said = "a `lm_head.weight` that is not `transformer.wte.weight`, though `tie_word_embeddings`";
+        expect(&copy.load_in(engine), &[said, "the files' head is used"]);
+    }
+    let folded = LoadOptions { fold: Some(Fold::hadamard(1)), ..LoadOptions::default() };
+    expect(&copy.load_with(&folded), &["`tie_word_embeddings`"]);
+    // Some programs save the same matrix twice.
+    copy.change_tensors(|tensors| {
+        let embedding = tensors["transformer.wte.weight"].clone();
+        tensors.insert("lm_head.weight".to_owned(), embedding);
+    });
+    let twice = copy.load().unwrap();
+    assert!(twice.unused_tensors.is_empty(), "{:?}", twice.unused_tensors);
+    assert_eq!(twice.model.info().num_parameters, tied);
+    assert_eq!(logits(&twice), logits(&GPT2.copy().load().unwrap()));
 }
 
 #[test]

@@ -46,6 +46,61 @@ fn a_tokenizer_that_its_library_panics_on() {
     }
 }
 
+/// A terabyte for a letter, or for a token.
+#[test]
+fn a_tokenizer_that_makes_texts_longer_without_end() {
+    let doubling = json!({ "type": "Replace", "pattern": { "String": "a" }, "content": "aa" });
+    for family in FAMILIES {
+        let changed = |part: &str, value: Value| {
+            let copy = family.copy();
+            copy.change_json(TOKENIZER, |tokenizer| tokenizer[part] = value);
+            copy.load()
+        };
+        let steps = vec![doubling.clone(); 40];
+        let refused = changed("normalizer", json!({ "type": "Sequence", "normalizers": steps }));
+        expect(&refused, &["`normalizer` and `pre_tokenizer` can make a text 2199023255552 times as long"]);
+        let steps = vec![json!({ "type": "Prepend", "prepend": "x".repeat(1000) })];
+        let refused = changed("normalizer", json!({ "type": "Sequence", "normalizers": steps }));
+        expect(&refused, &["tokenizer.json", "is not a tokenizer: the steps of `normalizer`", "fill the memory"]);
+        let steps = vec![doubling.clone(); 40];
+        let refused = changed("decoder", json!({ "type": "Sequence", "decoders": steps }));
+        expect(&refused, &["the steps of `decoder` can make a text 1099511627776 times as long"]);
+        // As those of SentencePiece are.
+        let steps = json!([
+            { "type": "Prepend", "prepend": "\u{2581}" },
+            { "type": "Replace", "pattern": { "String": " " }, "content": "\u{2581}" }
+        ]);
+        changed("normalizer", json!({ "type": "Sequence", "normalizers": steps })).unwrap();
+    }
+}
+
+/// transformers puts them there, whatever `tokenizer.json` does.
+#[test]
+fn tokens_at_the_ends_of_texts_that_only_the_config_wants() {
+    for family in FAMILIES {
+        let copy = family.copy();
+        let config = json!({ "add_bos_token": true, "bos_token": "a", "add_eos_token": false, "eos_token": "b" });
+        fs::write(copy.path("tokenizer_config.json"), config.to_string()).unwrap();
+        let loaded = copy.load().unwrap();
+        let said = "texts do not begin with a, as `add_bos_token` of tokenizer_config.json wants";
+        assert_eq!(loaded.notes, [said]);
+        assert!(loaded.summary().ends_with(&format!(" | {said}")), "{}", loaded.summary());
+        let id = loaded.tokenizer.token_to_id("a").unwrap();
+        let piece = |(kind, id): (&str, &str)| json!({ kind: { "id": id, "type_id": 0 } });
+        let [first, text, other] = [("SpecialToken", "a"), ("Sequence", "A"), ("Sequence", "B")].map(piece);
+        copy.change_json(TOKENIZER, |tokenizer| {
+            tokenizer["post_processor"] = json!({
+                "type": "TemplateProcessing", "single": [first, text], "pair": [text, other],
+                "special_tokens": { "a": { "id": "a", "ids": [id], "tokens": ["a"] } },
+            });
+        });
+        assert!(copy.load().unwrap().notes.is_empty());
+        // No chat is wanted yet.
+        fs::write(copy.path("tokenizer_config.json"), "{").unwrap();
+        copy.load().unwrap();
+    }
+}
+
 #[test]
 fn a_tokenizer_without_tokens() {
     for family in FAMILIES {

@@ -1,13 +1,15 @@
 //! Text to token ids and back.
 
+mod growth;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use crate::error::{Context, Error, Result};
-use crate::source::ModelFile;
+use crate::source::{ModelFile, special_token};
 
 /// The tokenizer that belongs to a model.
 #[derive(Clone)]
@@ -35,7 +37,8 @@ impl Tokenizer {
     /// Reads a `tokenizer.json`.
     ///
     /// # Errors
-    /// A file that cannot be read or is not a tokenizer, or one without a single token.
+    /// A file that cannot be read or is not a tokenizer; one without a single token, or that can make texts many times as
+    /// long.
     pub fn read(file: &ModelFile) -> Result<Self> {
         let mut inner = parse(&file.read()?).context(|| format!("{file} is not a tokenizer"))?;
         // Truncating and padding are up to the caller here, not to the file.
@@ -115,6 +118,25 @@ impl Tokenizer {
         self.inner.token_to_id(token)
     }
 
+    /// Which tokens `tokenizer_config.json` wants at the ends of each text that `tokenizer.json`, which is what is followed
+    /// here, does not put there, in words.
+    pub(super) fn missing_ends(&self, config: &Value) -> Vec<String> {
+        let is_wanted = |key: &str| config[key] == true;
+        if !is_wanted("add_bos_token") && !is_wanted("add_eos_token") {
+            return Vec::new();
+        }
+        let of_nothing = guarded(|| self.inner.encode("", true)).map(|encoding| encoding.get_ids().to_vec());
+        let ids = of_nothing.unwrap_or_default();
+        let ends =
+            [("add_bos_token", "bos_token", "begin", ids.first()), ("add_eos_token", "eos_token", "end", ids.last())];
+        let missing = ends.into_iter().filter_map(|(key, token, verb, found)| {
+            let token = special_token(&config[token]).filter(|_| is_wanted(key))?;
+            let is_there = found.is_some() && found.copied() == self.inner.token_to_id(token);
+            (!is_there).then(|| format!("texts do not {verb} with {token}, as `{key}` of tokenizer_config.json wants"))
+        });
+        missing.collect()
+    }
+
     /// Makes sure that the model has a row for every token. One mark that was added to the vocabulary may have none, as
     /// Gemma 3's for images, which its small models do not know; a text with it is an error of the model's.
     pub(super) fn check_fits(&self, file: &str, model_vocab_size: usize) -> Result<()> {
@@ -134,8 +156,8 @@ impl Tokenizer {
 }
 
 fn parse(json: &[u8]) -> Result<tokenizers::Tokenizer> {
-    // The library panics on some files, among them one that is cut short in the middle.
-    serde_json::from_slice::<IgnoredAny>(json)?;
+    // The library panics on some files, among them one that is cut short in the middle, which is no JSON.
+    growth::check(json)?;
     guarded(|| tokenizers::Tokenizer::from_bytes(json))
 }
 
