@@ -58,11 +58,11 @@ pub struct ModelFiles {
     pub tokenizer: ModelFile,
     /// Where the weights are.
     pub weights: WeightSource,
-    /// The files of [`OTHERS`] that are there, by name: nothing here reads them, but a saved copy of the model has them.
+    /// The files of [`OTHERS`] that are there, by name; a saved copy of the model has them, too.
     pub others: Vec<(&'static str, ModelFile)>,
 }
 
-/// Files of a model that only chats and other programs read.
+/// A model's other files: what ends a text, how to chat, and what only other programs read.
 pub const OTHERS: [&str; 4] =
     ["generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"];
 

@@ -54,7 +54,7 @@ pub(super) fn check(keys: &Map<String, Value>, do_sample: bool) -> Result<()> {
         Some((key, value)) => {
             let value = if value.is_number() { format!("is {value}") } else { "is set".to_owned() };
             Err(Error::format(format!("`{key}` {value}, which changes what is generated and is not computed here"))
-                .hint(format!("without `{key}` in a copy of the file, replies are other than transformers'")))
+                .hint("to chat without it, remove it from a copy of the model; transformers' replies will differ"))
         }
     }
 }
