@@ -29,7 +29,7 @@ pub fn harmless(text: &str) -> String {
         letter => letter,
     };
     // In this order: the first step leaves no letter out, and so puts no marker together.
-    without_markers(&text.chars().map(shown).collect::<String>())
+    without_markers(&text.replace("\r\n", "\n").chars().map(shown).collect::<String>())
 }
 
 /// Text that is no command to the notebook kernel, whatever else it is.

@@ -40,8 +40,8 @@ pub struct Request {
     pub options: GenerateOptions,
 }
 
-/// What a server may use. `ServerOptions::default()`: 8 requests at once, 64 tokens a step, 8192 tokens in caches in
-/// the model's format, no prefix cache.
+/// What a server may use. `ServerOptions::default()`: 8 requests at once, 64 tokens a step, 8192 tokens in caches,
+/// no prefix cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ServerOptions {
     /// Requests that run at once; at least 1.
@@ -52,7 +52,7 @@ pub struct ServerOptions {
     /// float16 where `cache_format` is int8 or int4. (A request's cache is allocated for all that it may become; the
     /// system provides memory only for what has been written.)
     pub cache_tokens: usize,
-    /// Their format; `None` for what the model computes in.
+    /// Their format; `None` for float32 on the CPU, whatever the precision of the weights, and for that precision on a GPU.
     pub cache_format: Option<CacheFormat>,
     /// Whether keys and values of earlier prompts are kept, in blocks of [`BLOCK`] tokens, for requests that begin with
     /// the same tokens. They fill the room that running requests leave. A request starts with a copy, which costs
@@ -99,20 +99,21 @@ impl ServerOptions {
         self.cache_format.filter(|format| matches!(format, CacheFormat::Int8 | CacheFormat::Int4))
     }
 
-    /// Makes sure that there is memory for all that requests may hold at once. Each cache is checked when it is made,
-    /// but the system provides its memory only later, so that several may pass that do not fit together.
+    /// Makes sure that there is memory for all that requests, of at most so many tokens in all, may hold at once. Each
+    /// cache is checked when it is made, but the system provides its memory only later, so that several may pass that do
+    /// not fit together.
     ///
     /// # Errors
     /// More `cache_tokens` than there is memory for; a format in which the engine cannot keep keys and values.
-    fn check_memory(&self, model: &dyn CausalLm) -> Result<()> {
+    fn check_memory(&self, model: &dyn CausalLm, most: usize) -> Result<()> {
         let Self { max_running, cache_tokens, cache_format, prefix_cache, .. } = *self;
         let info = model.info();
         let of_one = |capacity| Ok::<_, Error>(model.new_cache_in(cache_format, 1, capacity)?.bytes() as f64);
         // What the engine cannot do is said now, and not in the middle of a request.
         let of_token = of_one(1)?;
         let Some(free) = available_memory().filter(|_| info.device.is_cpu()) else { return Ok(()) };
-        let most = if prefix_cache { usize::MAX } else { max_running.saturating_mul(info.context_len) };
-        let tokens = cache_tokens.min(most);
+        let running = if prefix_cache { usize::MAX } else { max_running.saturating_mul(info.context_len) };
+        let tokens = cache_tokens.min(running).min(most.max(1));
         let needed = match self.codes() {
             // Codes take less than the float16 that the last tokens are kept in, and all of the prefix cache.
             Some(_) if !prefix_cache => {
@@ -166,7 +167,9 @@ pub fn serve(
     options: &ServerOptions,
     scheduler: impl FnMut(&View) -> Plan,
 ) -> Result<ServingReport> {
-    let server = Server::new(&*loaded.model, options)?;
+    let needed = |request: &Request| request.prompt.len().saturating_add(request.options.max_new_tokens);
+    let tokens = arrivals.iter().fold(0_usize, |sum, (_, request)| sum.saturating_add(needed(request)));
+    let server = Server::for_tokens(&*loaded.model, options, tokens)?;
     let (report, threads_granted) = threads_granted(|| run(server, arrivals, scheduler));
     Ok(ServingReport { run: Some(RunInfo { threads_granted, ..RunInfo::of(loaded) }), ..report? })
 }

@@ -109,7 +109,12 @@ impl<'m> Server<'m> {
     /// # Errors
     /// Options that are not allowed, or that ask for what the engine cannot do, or for more memory than there is.
     pub fn new(model: &'m dyn CausalLm, options: &ServerOptions) -> Result<Self> {
-        Self::with(Some(model), options, Time::wall())
+        Self::for_tokens(model, options, usize::MAX)
+    }
+
+    /// The same, for requests whose prompts and new tokens are no more than these.
+    pub(super) fn for_tokens(model: &'m dyn CausalLm, options: &ServerOptions, tokens: usize) -> Result<Self> {
+        Self::with(Some((model, tokens)), options, Time::wall())
     }
 
     /// A server whose steps take `cost` seconds each, by a clock of its own. The model computes the tokens, however
@@ -122,17 +127,17 @@ impl<'m> Server<'m> {
         options: &ServerOptions,
         cost: impl FnMut(&StepWork) -> f64 + 'm,
     ) -> Result<Self> {
-        Self::with(Some(model), options, Time::Virtual { now: 0.0, cost: Box::new(cost) })
+        Self::with(Some((model, usize::MAX)), options, Time::Virtual { now: 0.0, cost: Box::new(cost) })
     }
 
     pub(super) fn simulated(options: &ServerOptions, cost: impl FnMut(&StepWork) -> f64 + 'm) -> Result<Self> {
         Self::with(None, options, Time::Virtual { now: 0.0, cost: Box::new(cost) })
     }
 
-    fn with(model: Option<&'m dyn CausalLm>, options: &ServerOptions, time: Time<'m>) -> Result<Self> {
+    fn with(model: Option<(&'m dyn CausalLm, usize)>, options: &ServerOptions, time: Time<'m>) -> Result<Self> {
         options.check()?;
-        if let Some(model) = model {
-            options.check_memory(model)?;
+        if let Some((model, tokens)) = model {
+            options.check_memory(model, tokens)?;
             if options.prefix_cache && model.info().engine != Engine::Kernels {
                 return Err(Error::input(format!("the engine {} has no prefix cache", model.info().engine))
                     .hint("use `Engine::Kernels`, or set `prefix_cache` to false"));
@@ -140,7 +145,7 @@ impl<'m> Server<'m> {
         }
         let prefixes = options.prefix_cache.then(PrefixCache::new);
         Ok(Self {
-            model,
+            model: model.map(|(model, _)| model),
             options: options.clone(),
             time,
             requests: Vec::new(),

@@ -205,6 +205,9 @@ fn settings_that_nothing_needs_are_no_errors() {
     let top_k = |config: &str| chat(config).options.top_k;
     assert_eq!((top_k(r#"{"do_sample": true}"#), top_k(r#"{"do_sample": true, "top_k": 0}"#)), (Some(50), None));
     assert_eq!(top_k("{}"), None);
+    let said = chat(r#"{"min_new_tokens": 300, "stop_strings": "END"}"#).options;
+    assert_eq!((said.min_new_tokens, said.stop_strings), (300, vec!["END".to_owned()]));
+    assert_eq!(chat(r#"{"stop_strings": ["a", "b"], "forced_bos_token_id": 0}"#).options.stop_strings, ["a", "b"]);
     // The token that would be next ends the reply.
     let first = chat("{}").reply("Hello", |_| ()).unwrap().tokens[0];
     for ends in [format!("{first}"), format!("[-1, {first}]")] {

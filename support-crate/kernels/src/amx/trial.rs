@@ -202,7 +202,8 @@ fn keep(key: &str, trial: Trial) -> bool {
 
 impl Trial {
     /// Where each process makes a trial of its own: numbers of rows that do not depend on how long it took, since tiles and
-    /// vectors differ in the last bits, and a program is to give the same numbers each time.
+    /// vectors differ in the last bits, and a program is to give the same numbers each time. (Tiles that lose at 128 rows,
+    /// too, lose by more than times vary, and stay unused.)
     fn without_times(self) -> Self {
         match self {
             Self::Faster { bf16, int8 } => {

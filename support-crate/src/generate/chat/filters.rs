@@ -59,7 +59,7 @@ fn indent(
     named: Kwargs,
 ) -> Made {
     let width_by_name: Option<usize> = named.peek("width")?;
-    let wanted = width.or(width_by_name).unwrap_or(0);
+    let wanted = width.or(width_by_name).unwrap_or(4);
     check_size(wanted)?;
     if value.as_str().split('\n').count().saturating_mul(wanted) > LONGEST {
         return Err(refused("what it indents has no end"));

@@ -50,8 +50,18 @@ struct GenerationConfig {
     top_k: Option<i64>,
     top_p: Option<f64>,
     repetition_penalty: Option<f64>,
+    min_new_tokens: Option<usize>,
+    stop_strings: Option<StopStrings>,
     #[serde(flatten)]
     others: Map<String, Value>,
+}
+
+/// One, or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StopStrings {
+    One(String),
+    Several(Vec<String>),
 }
 
 /// What transformers has for `top_k` where a file that samples does not say it.
@@ -87,6 +97,13 @@ impl Loaded {
         let mut options = GenerateOptions { max_new_tokens: 256, ..GenerateOptions::default() };
         options.repetition_penalty = config.repetition_penalty.unwrap_or(options.repetition_penalty);
         options.do_sample = config.do_sample.unwrap_or(options.do_sample);
+        options.min_new_tokens = config.min_new_tokens.unwrap_or(options.min_new_tokens);
+        options.max_new_tokens = options.max_new_tokens.max(options.min_new_tokens);
+        options.stop_strings = match config.stop_strings {
+            None => Vec::new(),
+            Some(StopStrings::One(text)) => vec![text],
+            Some(StopStrings::Several(texts)) => texts,
+        };
         // A file that does not sample may have anything for what only that needs: a temperature of 0, for one.
         let given = |value: Option<f64>| value.filter(|&value| options.do_sample || value > 0.0);
         options.temperature = given(config.temperature).unwrap_or(options.temperature);

@@ -7,8 +7,10 @@ use crate::error::{Error, Result};
 /// Each with the number that changes nothing, and whether only sampling needs it. (A number for what is a list or an
 /// object is one that is never there.)
 ///
+/// `min_length` and `forced_bos_token_id` are about texts that begin with nothing.
+///
 /// Source: `_get_logits_processor` in transformers `generation/utils.py`.
-const NOT_COMPUTED: [(&str, f64, bool); 22] = [
+const NOT_COMPUTED: [(&str, f64, bool); 18] = [
     ("min_p", 0.0, true),
     ("top_h", 0.0, true),
     ("typical_p", 1.0, true),
@@ -20,17 +22,13 @@ const NOT_COMPUTED: [(&str, f64, bool); 22] = [
     ("penalty_alpha", 0.0, false),
     ("guidance_scale", 1.0, false),
     ("num_beams", 1.0, false),
-    ("min_length", 0.0, false),
-    ("min_new_tokens", 0.0, false),
     ("bad_words_ids", f64::NAN, false),
     ("suppress_tokens", f64::NAN, false),
     ("begin_suppress_tokens", f64::NAN, false),
     ("sequence_bias", f64::NAN, false),
     ("exponential_decay_length_penalty", f64::NAN, false),
-    ("forced_bos_token_id", f64::NAN, false),
     ("forced_eos_token_id", f64::NAN, false),
     ("watermarking_config", f64::NAN, false),
-    ("stop_strings", f64::NAN, false),
 ];
 
 /// Refuses a file by which transformers would reply otherwise.
@@ -79,7 +77,6 @@ mod tests {
             (json!({ "no_repeat_ngram_size": 3 }), "`no_repeat_ngram_size` is 3"),
             (json!({ "num_beams": 4 }), "`num_beams` is 4"),
             (json!({ "suppress_tokens": [1, 2] }), "`suppress_tokens` is set"),
-            (json!({ "forced_bos_token_id": 0 }), "`forced_bos_token_id` is 0"),
         ] {
             let error = checked(keys, true).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");

@@ -53,7 +53,7 @@ pub(in crate::model) fn check_tied(config: &DecoderConfig, weights: &Weights) ->
         "the files have a `{HEAD_WEIGHT}` that is not `{embedding}`, though `tie_word_embeddings` of config.json is \
          true, or left out"
     ))
-    .hint("with `\"tie_word_embeddings\": false` there, the files' head is used, as transformers does"))
+    .hint("with `\"tie_word_embeddings\": false` there, the files' head is used, as transformers 5 does; 4 uses the embedding"))
 }
 
 impl Names {

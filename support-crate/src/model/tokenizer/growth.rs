@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 
-/// How many times as long a text may become. A vocabulary writes a blank as three bytes and a byte as two, and the most
-/// that a character of Unicode decomposes to is eleven times as long.
-const MOST: f64 = 1000.0;
+/// How many times as long a text may become. A vocabulary writes a blank as three bytes and a byte as two, the most that a
+/// character of Unicode decomposes to is eleven times as long, and some tokenizers (ALBERT's) do it twice.
+const MOST: f64 = 10_000.0;
 
 /// The parts of a `tokenizer.json` whose steps change texts and lists of tokens.
 #[derive(Deserialize)]

@@ -143,13 +143,18 @@ fn what_cannot_be_served_is_refused() {
     refused(one(), ServerOptions { max_running: 0, ..fits() }, "`max_running` is 0");
     refused(one(), ServerOptions { max_tokens_per_step: 0, ..fits() }, "`max_tokens_per_step` is 0");
     let all = ServerOptions { cache_tokens: usize::MAX, ..fits() };
-    // No more than 8 contexts are ever held, unless earlier prompts are kept.
-    assert!(serve(&loaded, &[(0.0, one())], &all, first_come).is_ok());
+    // No more than 8 contexts are ever held, unless earlier prompts are kept; and never more than there are requests for.
+    assert!(Server::new(&*loaded.model, &all).is_ok());
     for cache_format in [None, Some(CacheFormat::Float16), Some(CacheFormat::Int8), Some(CacheFormat::Int4)] {
-        let too_much = "GiB are free";
-        refused(one(), ServerOptions { prefix_cache: true, cache_format, ..all.clone() }, too_much);
-        refused(one(), ServerOptions { max_running: usize::MAX, cache_format, ..all.clone() }, too_much);
-        refused(one(), ServerOptions { max_running: 1 << 60, cache_format, ..all.clone() }, too_much);
+        for options in [
+            ServerOptions { prefix_cache: true, cache_format, ..all.clone() },
+            ServerOptions { max_running: usize::MAX, cache_format, ..all.clone() },
+            ServerOptions { max_running: 1 << 60, cache_format, ..all.clone() },
+        ] {
+            let error = Server::new(&*loaded.model, &options).unwrap_err().to_string();
+            assert!(error.contains("GiB are free"), "{error}");
+            assert!(serve(&loaded, &[(0.0, one())], &options, first_come).is_ok(), "{options:?}");
+        }
     }
     let codes = ServerOptions { cache_format: Some(CacheFormat::Int4), prefix_cache: true, ..fits() };
     refused(
