@@ -5,6 +5,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::output::harmless;
@@ -150,6 +151,14 @@ impl<T, E: Into<Error>> Context<T> for std::result::Result<T, E> {
     fn context<C: fmt::Display>(self, context: impl FnOnce() -> C) -> Result<T> {
         self.map_err(|error| error.into().context(context()))
     }
+}
+
+/// Runs a library that panics where it should report. What it was given may be half changed afterwards.
+///
+/// # Errors
+/// It panics.
+pub(crate) fn guarded<T>(library: &str, work: impl FnOnce() -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| Error::format(format!("the {library} library panicked")))
 }
 
 /// Conversions for `?`: the message is the cause's own, which stays reachable through `source()`.

@@ -104,7 +104,7 @@ pub(super) fn continue_batch(
     let mut sequences = start_all(prompts, options, model.info().context_len)?;
     let mut sampler = Sampler::default();
     let eos = model.info().eos_token_ids.as_slice();
-    let stops: &[u32] = if options.stop_at_eos { eos } else { &[] };
+    let stops = options.stops(eos);
     let mut cache = if options.use_cache { Some(new_cache(model, &sequences, options)?) } else { None };
     let mut active: Vec<usize> = (0..sequences.len()).collect();
     while !active.is_empty() {

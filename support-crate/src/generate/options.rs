@@ -126,6 +126,11 @@ impl GenerateOptions {
         Ok(())
     }
 
+    /// Of the tokens that end a text by its model, those that do.
+    pub(crate) fn stops<'a>(&self, eos: &'a [u32]) -> &'a [u32] {
+        if self.stop_at_eos { eos } else { &[] }
+    }
+
     /// Makes sure that nothing needs text, where there are only token ids.
     pub(crate) fn check_without_text(&self) -> Result<()> {
         if self.stop_strings.is_empty() {

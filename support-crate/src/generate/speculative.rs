@@ -100,7 +100,7 @@ impl Loaded {
         let mut cache = model.new_cache_in(options.cache_format, 1, prompt_tokens + options.max_new_tokens - 1)?;
         let mut sampler = Sampler::default();
         let eos = model.info().eos_token_ids.as_slice();
-        let stops: &[u32] = if options.stop_at_eos { eos } else { &[] };
+        let stops = options.stops(eos);
         let (mut passes, mut checked, mut accepted) = (0, 0, 0);
         'passes: loop {
             let room = options.max_new_tokens - sequence.new_tokens();

@@ -378,7 +378,7 @@ impl<'m> Server<'m> {
             };
             let token = token.map_err(|error| error.context(format!("request {}", part.id)))?;
             let at_s = time.now();
-            let stops = if request.options.stop_at_eos { eos } else { &[] };
+            let stops = request.options.stops(eos);
             request.is_done = request.sequence.ends(stops, false, request.options.max_new_tokens);
             request.record.token_s.push(at_s);
             request.enter(Phase::Decode, at_s);

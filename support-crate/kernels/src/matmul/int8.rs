@@ -10,7 +10,7 @@ use std::num::Wrapping;
 use std::ops::Range;
 
 use super::gemm::{INPUT_BLOCK, Operands, blocks, gemm};
-use super::{Product, Weights, row_stride, rows_together, split_rows};
+use super::{Product, Weights, row_stride, split_rows};
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
 use crate::elementwise;
@@ -101,7 +101,7 @@ struct Rounded {
 impl Weights for PackedInt8<'_> {
     fn multiply(&self, product: Product<'_>) {
         let isa = product.scope.isa().for_bytes(product.m());
-        let product = Product { isa, together: rows_together(isa), ..product };
+        let product = product.with_isa(isa);
         let Product { scope, x, n, k, .. } = product;
         self.check(n, k);
         if product.out.is_empty() {

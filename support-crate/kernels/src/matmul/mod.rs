@@ -130,10 +130,15 @@ impl Product<'_> {
         self.x.len() / self.k
     }
 
-    /// The same product, computed by vectors, and in parts that are whole tiles of these.
+    /// The same product by another instruction set, in parts that are whole tiles of that.
+    fn with_isa(self, isa: Isa) -> Self {
+        Self { isa, together: rows_together(isa), ..self }
+    }
+
+    /// The same product, computed by vectors.
     fn without_tiles(self) -> Self {
         let isa = self.isa.without_tiles();
-        Self { isa, together: rows_together(isa), ..self }
+        self.with_isa(isa)
     }
 
     /// The same product for some rows of inputs at a time, in order; none if there are no outputs.

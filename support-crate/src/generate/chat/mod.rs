@@ -206,7 +206,7 @@ impl Chat {
         let mut sequence = Sequence::new(ids, options.seed, messages.len());
         let mut text = StoppingText::new(TextStream::new(&loaded.tokenizer), &options.stop_strings);
         let eos = model.info().eos_token_ids.as_slice();
-        let stops: &[u32] = if options.stop_at_eos { eos } else { &[] };
+        let stops = options.stops(eos);
         loop {
             let tokens = TokenBatch::single(&sequence.ids[next..])?;
             let logits = model.forward(&tokens, Some(&mut cache_now), LogitPositions::Last)?;

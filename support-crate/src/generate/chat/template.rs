@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use minijinja::{Environment, ErrorKind, context};
 use serde::Serialize;
 
 use super::filters;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, guarded};
 use crate::source::{ModelFiles, special_token};
 
 /// One turn of a conversation.
@@ -75,11 +74,10 @@ impl ChatTemplate {
     /// words; one that does not come to an end.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
         // The library panics on some sizes, such as those of a format.
-        let rendered = catch_unwind(AssertUnwindSafe(|| self.rendered(messages, add_generation_prompt)));
-        rendered.unwrap_or_else(|_| {
-            Err(Error::format("the model's chat template: the minijinja library panicked")
-                .hint("the template asks for something that no conversation needs; use another one"))
-        })
+        guarded("minijinja", || self.rendered(messages, add_generation_prompt)).map_err(|error| {
+            let error = error.context("the model's chat template");
+            error.hint("the template asks for something that no conversation needs; use another one")
+        })?
     }
 
     fn rendered(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {

@@ -22,10 +22,10 @@ const NULL_IS_SAID: [&str; 5] = [
 pub(super) fn add_defaults(architecture: Architecture, keys: &mut Map<String, Value>) {
     if let Value::Object(defaults) = of(architecture) {
         for (key, value) in defaults {
-            if keys.get(&key) == Some(&Value::Null) && !NULL_IS_SAID.contains(&key.as_str()) {
-                keys.remove(&key);
+            let is_said = |said: &Value| !said.is_null() || NULL_IS_SAID.contains(&key.as_str());
+            if !keys.get(&key).is_some_and(is_said) {
+                keys.insert(key, value);
             }
-            keys.entry(key).or_insert(value);
         }
     }
 }

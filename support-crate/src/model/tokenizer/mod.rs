@@ -3,12 +3,11 @@
 mod growth;
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::error::{Context, Error, Result};
+use crate::error::{self, Context, Error, Result};
 use crate::source::{ModelFile, special_token};
 
 /// The tokenizer that belongs to a model.
@@ -164,11 +163,9 @@ fn parse(json: &[u8]) -> Result<tokenizers::Tokenizer> {
 /// Runs the tokenizers library, which panics on some files and, with the settings of others, on some texts.
 fn guarded<T>(work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T> {
     // All that a panic can leave behind in a tokenizer is its caches, which are guarded by locks.
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(result) => result.map_err(|cause| Error::format(cause.to_string())),
-        Err(_) => Err(Error::format("the tokenizers library panicked")
-            .hint("tokenizer.json may be damaged; download or copy it again")),
-    }
+    let result = error::guarded("tokenizers", work)
+        .map_err(|error| error.hint("tokenizer.json may be damaged; download or copy it again"))?;
+    result.map_err(|cause| Error::format(cause.to_string()))
 }
 
 impl fmt::Debug for Tokenizer {
