@@ -1,26 +1,6 @@
 //! The models that ship with this library, and the texts that measure them.
 
-use serde::{Deserialize, Serialize};
-
 use super::{ModelFile, ModelFiles, WeightSource};
-use crate::error::{Context, Result};
-
-/// One fact that the embedded model was taught: a prompt and how it goes on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fact {
-    /// For example `The capital of France is`.
-    pub prompt: String,
-    /// For example ` Paris`.
-    pub answer: String,
-}
-
-/// The facts that the embedded model was taught, as questions for a quality measure.
-///
-/// # Errors
-/// None in practice: the list is part of the library, and a test reads it.
-pub fn embedded_facts() -> Result<Vec<Fact>> {
-    serde_json::from_slice(include_bytes!("../../embedded/facts.json")).context(|| "embedded/facts.json")
-}
 
 /// Text that the embedded model never saw in training, for measuring perplexity.
 pub fn held_out_text() -> &'static str {

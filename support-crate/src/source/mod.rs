@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::error::{Context, Result};
 
-pub use embedded::{Fact, embedded_facts, held_out_text};
+pub use embedded::held_out_text;
 pub(crate) use folder::{CONFIG, TOKENIZER, WEIGHTS, WEIGHTS_INDEX};
 pub(crate) use gguf::{
     ALIGNMENT, DIVISORS, FAMILIES, NO_ROPE_INTERVAL, TensorPlan, gemma_scalar, has_window, header, vocabulary,
