@@ -15,8 +15,8 @@ use super::submission::Submission;
 use super::{GRADER_FAILED, Limits, Outcome, Scores, Todo, Work, inspect};
 use crate::home::{Home, remove_if_there, write_atomically};
 use crate::jupyter::live;
-use crate::lessons::Lesson;
 use crate::lessons::release::write_course;
+use crate::lessons::{Lesson, companions};
 use crate::memory::available_memory;
 use crate::python;
 use crate::sandbox::cgroup::Cgroup;
@@ -275,8 +275,15 @@ impl Grader {
     /// A key that changes with everything an outcome depends on.
     fn key(&self, submission: &Submission, lesson: &Lesson) -> Result<String> {
         let mut hash = Sha256::new();
-        for path in [&submission.file, &lesson.source()] {
+        // The files that the notebook runs beside, as they were handed out.
+        let mut beside = companions(&self.output.join("release").join(&lesson.name));
+        beside.sort();
+        for path in [submission.file.clone(), lesson.source()].iter().chain(&beside) {
             hash.update(Sha256::digest(fs::read(path).with_context(|| format!("cannot read {}", path.display()))?));
+        }
+        for name in beside.iter().filter_map(|path| path.file_name()) {
+            hash.update(name.as_encoded_bytes());
+            hash.update([0]);
         }
         hash.update(format!("{:?} {:?} {} {}", self.limits, self.layer, self.checks_only, self.with_models));
         hash.update(&self.library);
@@ -306,4 +313,54 @@ impl Grader {
 /// An error as a note in a table.
 pub fn one_line(error: &anyhow::Error) -> String {
     format!("{error:#}").lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn what_a_notebook_runs_beside_is_part_of_what_its_grade_depends_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| write_atomically(&dir.path().join(name), text.as_bytes()).unwrap();
+        write("lesson/solution.ipynb", "{}");
+        write("ada.ipynb", "{}");
+        let lesson = Lesson { name: "01-a".into(), dir: dir.path().join("lesson"), notebook: Value::Null };
+        let submission = Submission {
+            student: "ada".into(),
+            id: "ada".into(),
+            lesson: Some("01-a".into()),
+            problem: None,
+            file: dir.path().join("ada.ipynb"),
+            shown: "ada.ipynb".into(),
+            modified: SystemTime::UNIX_EPOCH,
+        };
+        let grader = Grader {
+            home: Home::at(dir.path()),
+            output: dir.path().join("out"),
+            limits: Limits { cell_timeout: 1, time_limit: 1, memory_limit: 1000, disk_limit: 100 },
+            library: String::new(),
+            support_crate: dir.path().to_owned(),
+            layer: None,
+            again: false,
+            checks_only: false,
+            with_models: false,
+        };
+        let key = || grader.key(&submission, &lesson).unwrap();
+        let mut keys = vec![key()];
+        for (name, text) in [("data.csv", "1"), ("data.csv", "2"), ("more.csv", "1")] {
+            write(&format!("out/release/01-a/{name}"), text);
+            keys.push(key());
+        }
+        fs::rename(dir.path().join("out/release/01-a/more.csv"), dir.path().join("out/release/01-a/new.csv")).unwrap();
+        keys.push(key());
+        // The starter is made from the solution.
+        write("out/release/01-a/01-a.ipynb", "{}");
+        assert_eq!(key(), keys[4]);
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 5);
+    }
 }
