@@ -40,7 +40,7 @@ pub struct Grader {
     /// Changes with the library, which holds the checks.
     pub library: String,
     pub support_crate: PathBuf,
-    /// The sandbox layer that contains kernels, if any.
+    /// The sandbox layer that contains kernels, if any; where workers run them, some layer.
     pub layer: Option<Layer>,
     pub again: bool,
     pub checks_only: bool,

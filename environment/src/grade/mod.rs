@@ -30,7 +30,7 @@ use crate::jupyter::installed::Installed;
 use crate::jupyter::sources::source_key;
 use crate::lessons::{self, Exercise, Lesson};
 use crate::parallel::side_by_side;
-use crate::sandbox::Layer;
+use crate::sandbox::{LAYERS, Layer};
 use crate::ui::plain;
 pub use elsewhere::grade_one;
 use grader::Grader;
@@ -125,8 +125,12 @@ const NOT_GRADED: [&str; 3] = [UNREADABLE, NO_LESSON, GRADER_FAILED];
 
 /// Grades all notebooks of a folder; an error says how many could not be.
 pub fn grade(request: &Request) -> Result<()> {
-    // Before anything else: what is missing may have to be installed.
-    let layer = if request.unsandboxed { None } else { Some(Layer::best()?) };
+    // Before anything else: what is missing may have to be installed. Where workers run the code, they look for theirs.
+    let layer = match &request.scheduler {
+        _ if request.unsandboxed => None,
+        Some(_) => Some(LAYERS[0]),
+        None => Some(Layer::best()?),
+    };
     let lessons = lessons::ready(request.lessons.as_deref(), None)?;
     let rows = grade_in(layer, &lessons, request)?;
     match rows.iter().filter(|row| NOT_GRADED.contains(&row.status.as_str())).count() {
