@@ -34,16 +34,32 @@ LINKS = """[the plots](javascript:alert(1)) and [more][x], <a href='jav&#x09;asc
 """
 
 
+# Elements without an end.
+EMPTY = ("br", "hr", "img")
+
+
 class Page(HTMLParser):
-    """Whatever on a page leads or loads."""
+    """Whatever on a page leads or loads, and the text in which MathJax looks for formulas."""
 
     def __init__(self, page):
         super().__init__()
         self.places, self.tags, self.styles, self.words = [], [], [], page
+        # Of the elements that are open, whether MathJax passes over them.
+        self.passed_over, self.typeset = [], ""
         self.feed(page)
+
+    def handle_endtag(self, tag):
+        if tag not in EMPTY:
+            self.passed_over.pop()
+
+    def handle_data(self, text):
+        if not any(self.passed_over):
+            self.typeset += text
 
     def handle_starttag(self, tag, attributes):
         self.tags.append(tag)
+        if tag not in EMPTY:
+            self.passed_over.append(tag in ("pre", "code") or "tex2jax_ignore" in (dict(attributes).get("class") or ""))
         for name, value in attributes:
             assert not name.startswith("on"), f"<{tag} {name}>"
             if name in ("href", "src", "srcset", "action"):
@@ -73,6 +89,19 @@ def links_lead_nowhere():
     assert page.styles and set(page.styles) == {"color: red"}, page.styles
     for shown in ("the plots", "covers", "[escaped](javascript:alert(3))", "$a &lt; b$"):
         assert shown in page.words, shown
+
+
+def formulas_stay_text():
+    """MathJax knows them as safe, and may set a part of one as large as the page, and anywhere."""
+    formulas = "\n\n".join([
+        "$\\rule{1em}{1em}$", "$$\\style{position: fixed}{2}$$", "\\\\(\\hspace{3em}\\\\)", "\\begin{align}4\\end{align}",
+        "$5$</div></div>$6$", '<div class="tex2jax_process">$7$</div>',
+    ])
+    outputs = [new_output("display_data", {"text/html": formulas}), new_output("stream", text=formulas)]
+    theirs = [new_markdown_cell(formulas), new_raw_cell(formulas), new_code_cell(formulas, outputs=outputs)]
+    page = as_formgrader_shows([*theirs, new_markdown_cell("[ours](../README.md)")])
+    assert "$" not in page.typeset and "\\" not in page.typeset and "ours" in page.typeset, page.typeset
+    assert page.words.count("$\\rule{1em}{1em}$") >= 4 and '<div class="tex2jax_process' not in page.words, page.words
 
 
 def much_text_takes_little_time():
@@ -210,6 +239,7 @@ if __name__ == "__main__":
     what_no_notebook_has_is_not_shown()
     checks_need_what_they_could_use()
     links_lead_nowhere()
+    formulas_stay_text()
     much_text_takes_little_time()
     recording_ends()
     outputs_have_room_together()

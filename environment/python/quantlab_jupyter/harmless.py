@@ -78,7 +78,7 @@ def make_harmless(notebook, starter):
                     out.metadata = {}
                     out.data = {kind: data for kind, data in out.data.items() if kind in SHOWN}
                     if "text/html" in out.data:
-                        out.data["text/html"] = CLEANER.clean("".join(out.data["text/html"]))
+                        out.data["text/html"] = without_formulas(CLEANER.clean("".join(out.data["text/html"])))
             continue
         attachments = cell.pop("attachments", {})
         if cell.cell_type == "markdown" and cell.source in handed_out:
@@ -100,4 +100,10 @@ def rendered(source, attachments):
 
 def as_markdown(page):
     """The page, sanitised, as Markdown of one line, which is a block of HTML: Markdown looks for nothing of its own in it."""
-    return f"<div>{CLEANER.clean(page)}</div>".replace("\r", "").replace("\n", "&#10;")
+    return without_formulas(CLEANER.clean(page)).replace("\r", "").replace("\n", "&#10;")
+
+
+def without_formulas(page):
+    """The page, in which MathJax sets nothing: whatever it knows as safe, a formula may move and enlarge its parts, and so
+    lie over what is around it. (A class of the page's own does not pass the cleaner.)"""
+    return f'<div class="tex2jax_ignore mathjax_ignore">{page}</div>'

@@ -41,6 +41,8 @@ with tempfile.TemporaryDirectory() as runtime:
         page = get(f"formgrader/submissions/{one['id']}/")
         assert "square" in page and "nbgrader" in page, page[:2000]
         assert "the plots</a>" in page and "covers" in page
+        # By this name, MathJax passes over what a learner wrote.
+        assert "tex2jax: {" in page and 'class="tex2jax_ignore' in page
         for canary in ("javascript:alert", "elsewhere.example", "position: fixed"):
             assert canary not in page, page[page.index(canary) - 300 :][:600]
         print("formgrader shows it", one["score"], "of", one["max_score"])
