@@ -1,5 +1,7 @@
 //! One measurement, on this machine.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::linux::net::SocketAddrExt;
@@ -16,10 +18,11 @@ use serde_json::Value;
 use super::{Measured, Unit, state};
 use crate::check;
 use crate::checkout::Checkout;
-use crate::home::{Home, remove_if_there};
+use crate::home::{Home, non_empty_var, remove_if_there};
 use crate::jupyter::processes::end_with_this_process;
 use crate::python;
 use crate::setup::models::Model;
+use crate::ui::output_of;
 
 /// A benchmark that is built, while nobody else measures on this machine.
 pub struct Ready {
@@ -137,17 +140,45 @@ pub fn host_name() -> String {
     fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
-/// What kind of processor this is, and how many of it are there: machines of which this is the same are taken for the same.
+/// What changes speeds and numbers on one processor, where it is set.
+const SETTINGS: [&str; 2] = ["QUANTLAB_CPU_ISA", "RAYON_NUM_THREADS"];
+
+/// What kind of processor this is, how many of it are there, what is set otherwise, and which GPUs are beside it:
+/// machines of which this is the same are taken for the same.
 pub fn processor() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let gpus = output_of(Command::new("nvidia-smi").args(["--query-gpu=name", "--format=csv,noheader"]));
+    described(count, &cpuinfo, non_empty_var, &gpus.unwrap_or_default())
+}
+
+fn described(count: usize, cpuinfo: &str, setting: impl Fn(&str) -> Option<OsString>, gpus: &str) -> String {
     // x86 has the first three, ARM the others; a virtual machine may hide the name.
     let names = ["model name", "cpu family", "model", "CPU implementer", "CPU part"];
-    let field = |name: &&str| {
-        let line = text.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == *name))?;
+    let field = |name: &str| {
+        let line = cpuinfo.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
         let value = line.split_once(':')?.1.trim();
-        Some(if *name == "model name" { value.to_owned() } else { format!("{name} {value}") })
+        Some(if name == "model name" { value.to_owned() } else { format!("{name} {value}") })
     };
-    let fields: Vec<String> = names.iter().filter_map(field).collect();
-    let count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    format!("{count} x {}", fields.join(", "))
+    let settings = SETTINGS.into_iter().filter_map(|name| Some(format!("{name}={}", setting(name)?.to_string_lossy())));
+    let gpus: BTreeSet<String> = gpus.lines().map(|name| format!("GPU {}", name.trim())).collect();
+    let all: Vec<String> = names.into_iter().filter_map(field).chain(settings).chain(gpus).collect();
+    format!("{count} x {}", all.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_differ_by_whatever_changes_a_number() {
+        let cpuinfo = "processor\t: 0\nmodel name\t: P\ncpu family\t: 6\nmodel\t\t: 143\n";
+        let none = |_: &str| None;
+        assert_eq!(described(2, cpuinfo, none, ""), "2 x P, cpu family 6, model 143");
+        let arm = "CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n";
+        assert_eq!(described(4, arm, none, ""), "4 x CPU implementer 0x41, CPU part 0xd0c");
+        let avx2 = |name: &str| (name == "QUANTLAB_CPU_ISA").then(|| "avx2".into());
+        let found = described(2, cpuinfo, avx2, "H\nH\n");
+        assert_eq!(found, "2 x P, cpu family 6, model 143, QUANTLAB_CPU_ISA=avx2, GPU H");
+    }
 }
