@@ -70,14 +70,19 @@ pub fn clean(yes: bool) -> Result<()> {
             return Ok(());
         }
     }
-    let _lock = home.lock("setup.lock", || eprintln!("a set-up is running; waiting for it"))?;
+    // Whoever changes or uses what is here holds one of these; a set-up takes others after its own.
+    let (locks, rest): (Vec<&str>, Vec<&str>) = OURS.into_iter().partition(|name| name.ends_with(".lock"));
+    let mut held = vec![home.lock("setup.lock", || eprintln!("a set-up is running; waiting for it"))?];
+    for name in locks.iter().filter(|name| **name != "setup.lock") {
+        held.push(home.lock(name, || eprintln!("something that uses it still runs ({name}); waiting for it"))?);
+    }
     // Stamps first: whatever is left after an interruption does not count as finished.
     remove_if_there(&home.root().join("stamps"))?;
     // The locks last: whoever waits for one must not find the rest half removed.
-    let (locks, rest): (Vec<&str>, Vec<&str>) = there.into_iter().partition(|name| name.ends_with(".lock"));
     for name in rest.into_iter().chain(locks) {
         remove_if_there(&home.root().join(name))?;
     }
+    drop(held);
     let rest = fs::read_dir(home.root()).with_context(|| format!("cannot read {}", home.root().display()))?.count();
     if rest == 0 {
         remove_if_there(home.root())?;

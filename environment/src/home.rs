@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -241,36 +241,6 @@ impl Home {
         file.lock_shared().with_context(|| format!("cannot lock {}", path.display()))?;
         Ok(Some(file))
     }
-
-    /// Waits for, then holds, the lock `name`; `waiting` is called once if someone else holds it. In somebody else's
-    /// home, it keeps the owner from changing what is used, and blocks no other user.
-    pub fn lock(&self, name: &str, waiting: impl FnOnce()) -> Result<File> {
-        if !self.is_ours() {
-            let path = self.root.join(name);
-            let file = File::open(&path).with_context(|| {
-                format!("no finished set-up in {}, which is read-only for you", self.root.display())
-            })?;
-            file.lock_shared().with_context(|| format!("cannot lock {}", path.display()))?;
-            return Ok(file);
-        }
-        fs::create_dir_all(&self.root).with_context(|| format!("cannot create the folder {}", self.root.display()))?;
-        let path = self.root.join(name);
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .with_context(|| format!("cannot open the lock file {}", path.display()))?;
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => waiting(),
-            Err(TryLockError::Error(e)) => {
-                return Err(e).with_context(|| format!("cannot lock {}", path.display()));
-            }
-        }
-        file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
-        Ok(file)
-    }
 }
 
 /// The shared set-up that this program was installed in.
@@ -372,26 +342,6 @@ mod tests {
         std::os::unix::fs::symlink("disk/user", root.join("home")).unwrap();
         assert_eq!(real_path(&root.join("home")).as_os_str(), root.join("disk/user").as_os_str());
         assert_eq!(real_path(&root.join("home/.cache/quantlab")), root.join("disk/user/.cache/quantlab"));
-    }
-
-    #[test]
-    fn a_second_holder_of_the_lock_waits() {
-        let dir = tempfile::tempdir().unwrap();
-        let home = Home::at(dir.path());
-        let first = home.lock("lock", || panic!("nobody holds it yet")).unwrap();
-        let other = home.clone();
-        let (told, heard) = std::sync::mpsc::channel();
-        let second = std::thread::spawn(move || {
-            let waited = std::cell::Cell::new(false);
-            let _lock = other.lock("lock", || {
-                waited.set(true);
-                told.send(()).unwrap();
-            });
-            waited.get()
-        });
-        heard.recv().unwrap();
-        drop(first);
-        assert!(second.join().unwrap());
     }
 
     #[test]

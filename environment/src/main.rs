@@ -12,6 +12,7 @@ mod home;
 mod isa_tests;
 mod jupyter;
 mod lessons;
+mod locks;
 // The library's file, so that both count memory alike: this program is there before the library can be built.
 #[path = "../../support-crate/src/model/memory/available.rs"]
 mod memory;
