@@ -37,9 +37,11 @@ pub fn empty(home: &Home) -> Result<Live> {
     // Process numbers are reused, and containers that share a home each have their own.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let dir = live.join(format!("kernel-{}-{now}", std::process::id()));
-    let lock_file = lock_path(&dir);
-    let lock = File::create_new(&lock_file).with_context(|| format!("cannot create {}", lock_file.display()))?;
-    lock.lock().with_context(|| format!("cannot lock {}", lock_file.display()))?;
+    // Locked before it has its name: a sweep takes a lock that is free for a dead kernel's.
+    let (lock_file, side) = (lock_path(&dir), live.with_file_name(format!("starting-{}-{now}", std::process::id())));
+    let lock = File::create_new(&side).with_context(|| format!("cannot create {}", side.display()))?;
+    lock.lock().with_context(|| format!("cannot lock {}", side.display()))?;
+    fs::rename(&side, &lock_file).with_context(|| format!("cannot create {}", lock_file.display()))?;
     fs::create_dir(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     Ok(Live { dir, lock })
 }
@@ -73,9 +75,12 @@ pub fn sweep(home: &Home) -> Result<()> {
     Ok(())
 }
 
-/// What one kernel left does not keep another from starting.
+/// What one kernel left does not keep another from starting; its janitor, or another sweep, may have been faster.
 fn warn(removed: Result<()>) {
-    if let Err(error) = removed {
+    let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    if let Err(error) = removed
+        && !error.root_cause().downcast_ref::<io::Error>().is_some_and(is_gone)
+    {
         eprintln!("{error:#}");
     }
 }
@@ -189,6 +194,8 @@ fn open_lock(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -208,6 +215,26 @@ mod tests {
         drop(live);
         janitor(&dir, 0).unwrap();
         assert!(!dir.exists() && !lock_path(&dir).exists());
+    }
+
+    #[test]
+    fn a_sweep_takes_nothing_of_a_kernel_that_is_starting() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, is_done) = (Home::at(dir.path()), AtomicBool::new(false));
+        let started = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    sweep(&home).unwrap();
+                }
+            });
+            let started: Vec<Result<Live>> = (0..300).map(|_| empty(&home)).collect();
+            is_done.store(true, Ordering::Relaxed);
+            started
+        });
+        for live in started {
+            let dir = live.as_ref().unwrap().dir.as_path();
+            assert!(dir.exists() && lock_path(dir).exists());
+        }
     }
 
     #[test]
