@@ -36,11 +36,11 @@ pub fn launch(connection_file: &Path) -> Result<ExitCode> {
         warm::refresh(&home, &installed, &support_crate)?;
         live::sweep(&home)?;
         spec::share_cargo_config(&home)?;
+        let unchanged = warm::unchanged(&home)?;
         if let Some(request) = request {
             drop(starting);
             return sandbox::launch(&home, &installed, request, connection_file);
         }
-        let unchanged = warm::lock(&home)?;
         let live = live::clone_warm(&home)?;
         drop(unchanged);
         // In this order: the process that waits for the lock must not hold it itself.

@@ -25,6 +25,8 @@ pub const WARMING: &str = "QUANTLAB_WARM";
 
 /// Makes the warm folder anew: the workspace's built dependencies, linked, and a cell run through evcxr.
 pub fn make(home: &Home, installed: &Installed) -> Result<()> {
+    // Or kernels that start one after the other, each before the last one ends, would keep it waiting.
+    let _starting = home.lock("kernel-start.lock", || eprintln!("waiting for another kernel to start"))?;
     let (_building, _unused) = (building(home)?, lock(home)?);
     home.mark_undone(STAMP)?;
     remove_if_there(&home.warm())?;
@@ -66,10 +68,17 @@ pub fn first_package(home: &Home, installed: &Installed) -> Result<PathBuf> {
     Ok(package)
 }
 
-/// Held by whoever changes the warm folder, or clones it.
-pub fn lock(home: &Home) -> Result<std::fs::File> {
-    home.lock("warm.lock", || eprintln!("waiting for another build of the support crate"))
+/// Held by whoever changes the warm folder.
+fn lock(home: &Home) -> Result<std::fs::File> {
+    home.lock(LOCK, || eprintln!("waiting for kernels that are being made, and for notebooks that are being graded"))
 }
+
+/// Held by whoever clones the warm folder; in a sandbox, until the kernel ends, for all that it has are links.
+pub fn unchanged(home: &Home) -> Result<std::fs::File> {
+    home.share(LOCK, || eprintln!("waiting for another build of the support crate"))
+}
+
+const LOCK: &str = "warm.lock";
 
 /// Whether the warm folder holds this support crate as it is now.
 pub fn is_fresh(home: &Home, support_crate: &Path) -> Result<bool> {
@@ -102,7 +111,7 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
     eprintln!("the support crate was edited; building it for the kernel");
     let (target, next) = (home.warm().join("target"), home.warm().join(NEXT));
     // Beside the folder that kernels start from, which they go on doing if this fails, however it does.
-    let held = lock(home)?;
+    let held = unchanged(home)?;
     remove_if_there(&next)?;
     links::copy(&target, &next).with_context(|| format!("cannot copy the warm kernel to {}", next.display()))?;
     drop(held);

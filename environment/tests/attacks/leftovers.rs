@@ -94,3 +94,22 @@ fn what_cells_leave_behind_is_ended_and_a_killed_grader_keeps_nobody_waiting() {
         wait_until(&format!("kernels are gone: {:?}", with(&mark)), || with(&mark).is_empty());
     }
 }
+
+#[test]
+fn what_a_graded_kernel_is_linked_to_does_not_change_until_it_ends() {
+    let Some(layer) = layers().first() else { return };
+    let class = Class::new();
+    class.hand_in("smith.ipynb", &["std::thread::sleep(std::time::Duration::from_secs(8));"], MEAN, SQUARE);
+    // As a set-up, or a build of the library, would hold it.
+    let lock = fs::File::open(crate::home::home().join("warm.lock")).unwrap();
+    let mut grading = class.grading(Some(layer), &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let (mut now, mut longest) = (0, 0);
+    while grading.try_wait().unwrap().is_none() {
+        let is_used = lock.try_lock().is_err();
+        lock.unlock().unwrap();
+        now = if is_used { now + 1 } else { 0 };
+        longest = longest.max(now);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(longest > 50, "{longest} tenths of a second");
+}
