@@ -114,6 +114,31 @@ fn ctrl_c_ends_the_cell_and_the_run_and_keeps_the_copy() {
 }
 
 #[test]
+fn ctrl_c_while_the_kernel_starts_ends_both() {
+    // The first process that another one's first thread has started.
+    let child = |of: u32| {
+        let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).ok()?;
+        children.split_whitespace().next()?.parse::<u32>().ok()
+    };
+    let is_kernel = |pid: &u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("lab\0kernel\0"))
+    };
+    let mut kernel = None;
+    let run = run_and(&["println!(\"not reached\");"], 120, |lab| {
+        while kernel.is_none() && lab.try_wait().unwrap().is_none() {
+            kernel = child(lab.id()).and_then(child).filter(is_kernel);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let group = format!("-{}", lab.id());
+        assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    });
+    let kernel = kernel.unwrap();
+    assert!(!run.succeeded && run.report.contains("FAILED: interrupted"), "{}", run.report);
+    assert!(run.report.contains("while the kernel started") && !run.report.contains("cell "), "{}", run.report);
+    assert!(!is_kernel(&kernel), "the kernel is left");
+}
+
+#[test]
 fn a_new_notebook_runs_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("mine.ipynb");

@@ -16,7 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from .execute import execute
 from .kernel import STARTUP_TIMEOUT_S, say
 from .outcome import first_text, is_locked, is_marked
-from .processes import MEMORY_MIB, hold
+from .processes import INTERRUPTED, MEMORY_MIB, hold, stop_on_signals
 
 # For reading one, in processor time.
 READ_WITHIN_S = 60
@@ -171,17 +171,14 @@ def prime(args):
 
 def do(work, *args, **kwargs):
     """Does it; what goes wrong is an event, too."""
-    for name in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, stop)
+    stop_on_signals()
     try:
         work(*args, **kwargs)
     except Exception as error:
         say("failure", kind="grader", cell=None, first_line="", message=in_words(error))
         sys.exit(1)
-
-
-def stop(*_):
-    raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 def in_words(error):

@@ -5,6 +5,7 @@ Reports to standard output as JSON lines, one event a line; `cargo lab` turns th
 
 import argparse
 import asyncio
+import atexit
 import contextlib
 import functools
 import json
@@ -27,7 +28,7 @@ from jupyter_client.utils import ensure_async
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from .processes import compute, descendants, end_with_parent, kernels, memory_mib
+from .processes import INTERRUPTED, compute, descendants, end_with_parent, kernels, memory_mib, stop_on_signals
 
 KERNEL = "quantlab"
 # A kernel loads its dependency before it answers; after an edit of the support crate that is a build.
@@ -147,18 +148,36 @@ class Client(Streams, NotebookClient):
     """nbclient that also takes in late output and fails on what evcxr reports as "ok"."""
 
     interrupted = False
+    # Whether there is a kernel that can be interrupted.
+    is_ready = False
 
     def interrupt_on_signal(self):
-        """Ctrl-C interrupts the cell, as a notebook's stop button does; a second one ends the run at once."""
+        """Ctrl-C interrupts the cell, as a notebook's stop button does; a second one ends the run at once, as the first does
+        while the kernel starts."""
         loop, run = asyncio.get_running_loop(), asyncio.current_task()
 
         def interrupt():
-            if self.interrupted:
+            if self.interrupted == self.is_ready:
                 run.cancel()
             self.interrupted = True
-            self.interruption = asyncio.ensure_future(ensure_async(self.km.interrupt_kernel()))
+            if self.is_ready:
+                self.interruption = asyncio.ensure_future(ensure_async(self.km.interrupt_kernel()))
 
         loop.add_signal_handler(signal.SIGINT, interrupt)
+        loop.add_signal_handler(signal.SIGTERM, run.cancel)
+
+    async def async_start_new_kernel(self, **kwargs):
+        # In the place of nbclient's own, after which the start waits on for a kernel that has ended.
+        self.interrupt_on_signal()
+        await super().async_start_new_kernel(**kwargs)
+
+    async def end_start(self):
+        """Ends a kernel that did not get as far as its first cell, and all that it has started."""
+        atexit.unregister(self._cleanup_kernel)
+        if self.kc:
+            self.kc.stop_channels()
+        if self.km and self.km.has_kernel:
+            await ensure_async(self.km.shutdown_kernel(now=True))
 
     async def async_execute_cell(self, cell, cell_index, *args, **kwargs):
         if cell.cell_type != "code" or not cell.source.strip():
@@ -240,8 +259,8 @@ async def run_notebook(source, target, timeout, page=None):
     index, status = -1, 0
     try:
         async with client.async_setup_kernel():
+            client.is_ready = True
             say("ready", seconds=time.monotonic() - start)
-            client.interrupt_on_signal()
             for index, cell in enumerate(notebook.cells):
                 await client.async_execute_cell(cell, index)
             client.set_widgets_metadata()
@@ -249,10 +268,11 @@ async def run_notebook(source, target, timeout, page=None):
         cell = notebook.cells[index] if index >= 0 else None
         line = first_line(cell.source) if cell else ""
         kind, message = explain(error, cell)
-        if client.interrupted or isinstance(error, asyncio.CancelledError):
-            kind = "interrupted"
         if index < 0:
             kind, line = "kernel did not start", ""
+            await client.end_start()
+        if client.interrupted or isinstance(error, asyncio.CancelledError):
+            kind, message = "interrupted", message if cell else "while the kernel started"
         say("failure", kind=kind, cell=index + 1 if cell else None, first_line=line, message=message)
         status = 1
     finally:
@@ -389,10 +409,6 @@ def version(program):
             manager.shutdown_kernel(now=True)
 
 
-def stop(*_):
-    raise KeyboardInterrupt
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -406,18 +422,19 @@ def main():
     commands.add_parser("time")
     args = parser.parse_args()
     end_with_parent()
-    for name in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, stop)
-    if args.command == "run":
-        sys.exit(asyncio.run(run_notebook(args.source.resolve(), args.target.resolve(), args.timeout, args.page)))
+    stop_on_signals()
     try:
-        if args.command == "version":
+        if args.command == "run":
+            sys.exit(asyncio.run(run_notebook(args.source.resolve(), args.target.resolve(), args.timeout, args.page)))
+        elif args.command == "version":
             version(args.program)
         else:
             {"warm": warm, "time": timing}[args.command]()
     except Exception as error:
         say("failure", kind="kernel", cell=None, first_line="", message=f"{type(error).__name__}: {error}")
         sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,23 @@ def end_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+# What a program ends with that was interrupted.
+INTERRUPTED = 130
+
+
+def stop_on_signals():
+    """Whatever asks this process to end does so as Ctrl-C does, once: what it has begun is then cleaned up undisturbed."""
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def stop(*_):
+        for name in signals:
+            signal.signal(name, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for name in signals:
+        signal.signal(name, stop)
+
+
 # What a process that reads a notebook, talks with its kernel or shows it may take.
 MEMORY_MIB = 1024
 
