@@ -159,6 +159,15 @@ def processes_are_seen_whatever_they_are_called():
     assert not processes.compute([child.pid])
 
 
+def memory_counts_wherever_it_is():
+    with tempfile.TemporaryDirectory() as folder:
+        status = Path(folder) / "7" / "status"
+        status.parent.mkdir()
+        status.write_text("Name:\tVmRSS: 9\nVmPeak:\t  9216 kB\nVmRSS:\t  2048 kB\nRssShmem:\t   512 kB\nVmSwap:\t  1024 kB\n")
+        assert processes.held_mib(7, Path(folder)) == 3 and processes.held_mib(8, Path(folder)) == 0
+    assert processes.held_mib(os.getpid()) > 1
+
+
 def only_what_builds_cells_is_not_run():
     for allowed in [
         ":dep rand", ':dep rand = "0.9"', ':dep rand = { version = "0.9", features = ["std"], default-features = false }', ":opt 0",
@@ -235,6 +244,7 @@ def what_no_notebook_has_is_not_shown():
 
 if __name__ == "__main__":
     processes_are_seen_whatever_they_are_called()
+    memory_counts_wherever_it_is()
     only_what_builds_cells_is_not_run()
     what_no_notebook_has_is_not_shown()
     checks_need_what_they_could_use()

@@ -25,7 +25,7 @@ from traitlets.config import Config
 from .kernel import ANSI, KERNEL, LATE_OUTPUT_AT_MOST_S, STARTUP_TIMEOUT_S, Client, Streams
 from .outcome import first_text, is_marked, is_number, keep_score, problem_of, proof, result_of
 from .outputs import Outputs, Room, failure
-from .processes import descendants, end_with_parent, lift, resident_mib
+from .processes import descendants, end_with_parent, held_mib, lift
 
 MEMORY_POLL_S = 0.1
 # A kernel that sends more at once is cut off.
@@ -84,7 +84,7 @@ class Run:
     def watch_memory(self):
         """Kills the largest process below this one whenever all of them together exceed the limit."""
         while Limited.run is self:
-            sizes = {pid: resident_mib(pid) for pid in descendants(os.getpid())}
+            sizes = {pid: held_mib(pid) for pid in descendants(os.getpid())}
             if sum(sizes.values()) > self.memory_limit_mib:
                 self.over_memory = True
                 try:

@@ -92,13 +92,13 @@ def compute(pids):
     return False
 
 
-def resident_mib(pid):
-    """Resident memory of one process, MiB; nothing if it has ended."""
+def held_mib(pid, proc=Path("/proc")):
+    """Memory that one process holds, MiB: resident or swapped out; nothing if it has ended."""
     try:
-        found = re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(errors="replace"), re.M)
+        status = (proc / str(pid) / "status").read_text(errors="replace")
     except OSError:
         return 0
-    return int(found[1]) / 1024 if found else 0
+    return sum(map(int, re.findall(r"^(?:VmRSS|VmSwap):\s+(\d+)", status, re.M))) / 1024
 
 
 def memory_mib(pid):

@@ -40,7 +40,9 @@ impl Cgroup {
             let parent = group_folder(&root.join(controller), own(controller)?);
             make(&parent.join(&name), limits)
         };
-        let memory = in_version_1("memory", &[("memory.limit_in_bytes", &memory)])?;
+        // The first counts no swap; the second, which may not be less, counts both.
+        let limits = [("memory.limit_in_bytes", memory.as_str()), ("memory.memsw.limit_in_bytes", memory.as_str())];
+        let memory = in_version_1("memory", &limits)?;
         let group = Self { folders: vec![memory] };
         let processes = in_version_1("pids", &[("pids.max", &processes)])?;
         Some(Self { folders: [group.take(), vec![processes]].concat() })
@@ -74,12 +76,13 @@ pub fn join(folders: &[PathBuf]) -> std::io::Result<()> {
     folders.iter().try_for_each(|folder| fs::write(folder.join("cgroup.procs"), std::process::id().to_string()))
 }
 
-/// A group with these limits, if all of them can be set. (Where there is no swap, it has no limit.)
+/// A group with these limits, if all of them can be set. (Where swap is not counted, it has no limit.)
 fn make(folder: &Path, limits: &[(&str, &str)]) -> Option<PathBuf> {
     fs::create_dir(folder).ok()?;
     let set = |(file, value): &(&str, &str)| {
         let file = folder.join(file);
-        (file.to_string_lossy().contains("swap") && !file.exists()) || fs::write(file, value).is_ok()
+        let is_of_swap = ["swap", "memsw"].iter().any(|part| file.to_string_lossy().contains(part));
+        (is_of_swap && !file.exists()) || fs::write(file, value).is_ok()
     };
     if limits.iter().all(set) && fs::metadata(folder.join("cgroup.procs")).is_ok() {
         return Some(folder.to_owned());
