@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -168,6 +169,24 @@ def memory_counts_wherever_it_is():
     assert processes.held_mib(os.getpid()) > 1
 
 
+def what_a_grader_leaves_is_ended_however_it_ends():
+    # A cell's process that has left its session, and whose parent has ended; then the grader, by its limit.
+    program = (
+        "import os, signal, subprocess, sys\nfrom quantlab_jupyter import processes\ndef work():\n"
+        "    subprocess.run(['sh', '-c', 'setsid sleep 7654323 & echo $!'])\n    os.kill(os.getpid(), signal.{})\n"
+        "    signal.pause()\nprocesses.stop_on_signals()\ntry:\n    processes.in_child(work)\n"
+        "except KeyboardInterrupt:\n    sys.exit(130)"
+    )
+    for name, status in (("SIGXCPU", -signal.SIGXCPU), ("SIGKILL", -signal.SIGKILL), ("SIGTERM", 130)):
+        done = subprocess.run([sys.executable, "-c", program.format(name)], stdout=subprocess.PIPE, text=True)
+        assert done.returncode == status, (name, done)
+        assert not Path("/proc", done.stdout.strip()).exists(), name
+    # Whoever waits for it is asked to end.
+    asks = program.replace("os.kill(os.getpid(), signal.{})", "os.kill(os.getppid(), signal.SIGTERM)")
+    done = subprocess.run([sys.executable, "-c", asks], stdout=subprocess.PIPE, text=True)
+    assert done.returncode == 130 and not Path("/proc", done.stdout.strip()).exists(), done
+
+
 def only_what_builds_cells_is_not_run():
     for allowed in [
         ":dep rand", ':dep rand = "0.9"', ':dep rand = { version = "0.9", features = ["std"], default-features = false }', ":opt 0",
@@ -245,6 +264,7 @@ def what_no_notebook_has_is_not_shown():
 if __name__ == "__main__":
     processes_are_seen_whatever_they_are_called()
     memory_counts_wherever_it_is()
+    what_a_grader_leaves_is_ended_however_it_ends()
     only_what_builds_cells_is_not_run()
     what_no_notebook_has_is_not_shown()
     checks_need_what_they_could_use()

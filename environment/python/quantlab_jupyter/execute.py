@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ctypes
 import functools
 import json
 import os
@@ -25,14 +24,13 @@ from traitlets.config import Config
 from .kernel import ANSI, KERNEL, LATE_OUTPUT_AT_MOST_S, STARTUP_TIMEOUT_S, Client, Streams
 from .outcome import first_text, is_marked, is_number, keep_score, problem_of, proof, result_of
 from .outputs import Outputs, Room, failure
-from .processes import descendants, end_with_parent, held_mib, lift
+from .processes import adopt_orphans, descendants, end_leftovers, end_with_parent, held_mib, lift
 
 MEMORY_POLL_S = 0.1
 # A kernel that sends more at once is cut off.
 MAX_MESSAGE_BYTES = 64 << 20
 # Told within a second; a busy machine may take longer to compile the cell that asks.
 KEY_WITHIN_S = 60
-PR_SET_CHILD_SUBREAPER = 36
 # A check of the library's, as lessons call it.
 CHECK = re.compile(r"check_(\w+)\(.*\)\s*", re.S)
 # In brackets, for evcxr takes what begins with a colon for a command.
@@ -354,7 +352,7 @@ def execute(notebook, companions, limits, needed=frozenset(), only_needed=False,
     """Runs a notebook beside these files, or only the cells that checks need; its `Run`."""
     Limited.run, Limited.needed, Limited.only_needed, Limited.own_checks = (run := Run(*limits)), needed, only_needed, own_checks
     # Processes that a cell leaves behind stay below this one, where their memory counts.
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    adopt_orphans()
     end_with_parent()
     config = Config()
     # Another kernel that a notebook asks for would not be in the sandbox.
@@ -375,15 +373,3 @@ def execute(notebook, companions, limits, needed=frozenset(), only_needed=False,
         finally:
             end_leftovers()
     return run
-
-
-def end_leftovers():
-    """Ends what is left of kernels and of what cells started, until nothing is."""
-    while left := descendants(os.getpid()):
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        time.sleep(0.01)

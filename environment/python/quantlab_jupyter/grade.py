@@ -16,7 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from .execute import execute
 from .kernel import STARTUP_TIMEOUT_S, say
 from .outcome import first_text, is_locked, is_marked
-from .processes import INTERRUPTED, MEMORY_MIB, hold, stop_on_signals
+from .processes import INTERRUPTED, MEMORY_MIB, hold, in_child, stop_on_signals
 
 # For reading one, in processor time.
 READ_WITHIN_S = 60
@@ -198,7 +198,7 @@ def main():
         for limit in ("--cell-timeout", "--time-limit", "--memory-limit"):
             command.add_argument(limit, type=int, required=True)
     args = parser.parse_args()
-    do({"grade": grade, "prime": prime}[args.command], args)
+    do(in_child, {"grade": grade, "prime": prime}[args.command], args)
 
 
 if __name__ == "__main__":

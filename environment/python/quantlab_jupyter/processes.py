@@ -7,14 +7,57 @@ import os
 import re
 import resource
 import signal
+import sys
+import time
 from pathlib import Path
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def end_with_parent():
     """`cargo lab` may be killed, or its terminal closed: no kernel shall outlive it, though each has a session of its own."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def adopt_orphans():
+    """Makes this process the parent of whatever those below it leave behind."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_leftovers():
+    """Ends all processes below this one, such as what is left of kernels and of what cells started, until there are none."""
+    while left := descendants(os.getpid()):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.01)
+
+
+def in_child(work, *args):
+    """Does it in a process that limits may end; whatever that leaves behind is this one's, and ends, too."""
+    adopt_orphans()
+    end_with_parent()
+    child = os.fork()
+    if child == 0:
+        end_with_parent()
+        return work(*args)
+    try:
+        _, status = os.waitpid(child, 0)
+    except KeyboardInterrupt:
+        os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
+        raise
+    finally:
+        end_leftovers()
+    if os.WIFSIGNALED(status):
+        # It says why.
+        with contextlib.suppress(OSError):
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    sys.exit(os.waitstatus_to_exitcode(status))
 
 
 # What a program ends with that was interrupted.
