@@ -92,7 +92,10 @@ struct Measured {
     unit: Unit,
     processor: String,
     machine: String,
-    /// UTC, as 2026-12-31 23:59.
+    /// When it began, as `date`; what was measured before does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    began: Option<String>,
+    /// When it ended: UTC, as 2026-12-31 23:59.
     date: String,
     /// Of the library and all that it is built from.
     state: String,

@@ -76,15 +76,20 @@ struct Program<'a> {
     turns: BTreeSet<usize>,
 }
 
+#[derive(Default)]
 struct Table<'a> {
     /// When they were measured.
     times: BTreeSet<&'a str>,
+    machines: BTreeSet<&'a str>,
+    /// How many runs each figure is a median of.
+    repeats: BTreeSet<u64>,
     programs: Vec<Program<'a>>,
 }
 
 impl<'a> Table<'a> {
     fn of(rows: &[(&'a Measured, &'a Value)]) -> Self {
-        let (mut programs, mut seen): (Vec<Program>, _) = (Vec::new(), BTreeSet::new());
+        let (mut table, mut seen) = (Self::default(), BTreeSet::new());
+        let programs = &mut table.programs;
         let mut newest_first = rows.to_vec();
         newest_first.sort_by_key(|(one, _)| Reverse(&one.date));
         for (one, row) in newest_first {
@@ -99,13 +104,16 @@ impl<'a> Table<'a> {
             if seen.insert((at, one.unit.turn, batch, prompt)) {
                 programs[at].rows.push(row);
                 programs[at].turns.insert(one.unit.turn);
+                table.times.extend(one.began.iter().chain([&one.date]).map(String::as_str));
+                table.machines.extend(Some(one.machine.as_str()).filter(|name| !name.is_empty()));
+                table.repeats.insert(repeats(&one.unit.arguments));
             }
         }
         // This library first, the others by their names, in each width of the weights.
         programs.sort_by_key(|program| {
             (Reverse(bits(&program.format)), !program.name.starts_with("**"), program.name.clone())
         });
-        Self { times: rows.iter().map(|(one, _)| one.date.as_str()).collect(), programs }
+        table
     }
 
     /// The first and the last minute; the day once, if they share it.
@@ -123,17 +131,23 @@ impl<'a> Table<'a> {
         let rows = || self.programs.iter().flat_map(|program| &program.rows);
         let all = |key: &str| rows().filter_map(|row| row[key].as_u64()).collect::<BTreeSet<u64>>();
         let mut facts: Vec<String> = self.when().into_iter().collect();
+        facts.extend(Some(self.machines.len()).filter(|n| *n > 1).map(|n| format!("on {n} machines")));
         facts.extend(threads.map(|n| if n == 1 { "1 thread".to_owned() } else { format!("{n} threads") }));
         let isas = rows().filter_map(|row| row["isa"].as_str()).map(|isa| format!("kernels for {isa}"));
         facts.extend(isas.collect::<BTreeSet<_>>());
         let mut bandwidths: Vec<f64> = rows().filter_map(|row| row["bandwidth_gb_s"].as_f64()).collect();
         bandwidths.sort_by(f64::total_cmp);
         facts.extend(from_to(bandwidths.into_iter().map(short)).map(|ends| format!("memory that reads {ends} GB/s")));
+        let runs = from_to(self.repeats.iter().map(u64::to_string)).unwrap_or_default();
+        let runs = if runs == "1" { "one run".to_owned() } else { format!("a median of {runs} runs") };
         let turns: BTreeSet<usize> = self.programs.iter().map(|program| program.turns.len()).collect();
-        if let Some(most) = turns.last().filter(|most| **most > 1) {
-            let up_to = if turns.len() > 1 { "up to " } else { "" };
-            facts.push(format!("medians of {up_to}{most} turns, in brackets the least and the most"));
-        }
+        facts.push(match turns.last().filter(|most| **most > 1) {
+            Some(most) => {
+                let up_to = if turns.len() > 1 { "up to " } else { "" };
+                format!("medians of {up_to}{most} turns, each {runs}, in brackets the least and the most of these")
+            }
+            None => format!("each {runs}"),
+        });
         let mut columns = Vec::new();
         let batches = all("batch");
         for prompt in all("prompt") {
@@ -187,8 +201,8 @@ impl Program<'_> {
         values.sort_by(f64::total_cmp);
         let (Some(&least), Some(&most)) = (values.first(), values.last()) else { return String::new() };
         let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
-        let [least, median, most] = [least, (low + high) / 2.0, most].map(short);
-        if least == most { median } else { format!("{median} ({least} to {most})") }
+        let [shown_least, median, shown_most] = [least, (low + high) / 2.0, most].map(short);
+        if least == most { median } else { format!("{median} ({shown_least} to {shown_most})") }
     }
 }
 
@@ -251,9 +265,19 @@ fn bits(format: &str) -> u32 {
     }
 }
 
-/// Three digits, at most one of them behind the point.
+/// How many runs count, by the arguments of a benchmark, or of another program, which has the same default.
+fn repeats(arguments: &[String]) -> u64 {
+    let after = arguments.iter().skip_while(|argument| *argument != "--repeats").nth(1).map(String::as_str);
+    let told = after.or_else(|| arguments.iter().find_map(|argument| argument.strip_prefix("--repeats=")));
+    told.and_then(|count| count.parse().ok()).unwrap_or(7)
+}
+
+/// Three digits, or all that are before the point.
 fn short(value: f64) -> String {
-    if value < 30.0 { format!("{value:.1}") } else { format!("{value:.0}") }
+    // Of what is rounded: 99.96 is 100.
+    let rounded = format!("{value:.2e}");
+    let exponent = rounded.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0_i32);
+    format!("{value:.*}", usize::try_from(2 - exponent).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -265,7 +289,7 @@ mod tests {
     fn measured(program: &str, turn: usize, date: &str, state: &str, rows: Vec<Value>) -> Measured {
         let unit = Unit { benchmark: program.into(), model: "m".into(), arguments: Vec::new(), turn };
         let (processor, machine) = ("2 x P".into(), String::new());
-        Measured { unit, processor, machine, date: date.into(), state: state.into(), rows }
+        Measured { unit, processor, machine, began: None, date: date.into(), state: state.into(), rows }
     }
 
     fn row(program: &str, precision: &str, batch: usize, prefill_ms: f64, decode_tok_s: f64) -> Value {
@@ -287,13 +311,13 @@ mod tests {
         let old = measured("inference", 1, "2026-12-29 10:00", "old", vec![row("quantlab", "int8", 1, 1.0, 1.0)]);
         let quality = measured("quality", 1, "2026-12-31 11:00", "newer", vec![json!({"model": "m"})]);
         let all = [of_turn(1, 1.0), of_turn(3, 1.2), peer, old, quality, of_turn(2, 0.5)];
-        let expected = "\n**m** on 2 x P; 2026-12-30 10:00 to 2026-12-31 09:00, 2 threads, kernels for avx2, medians of up to 3 turns, in brackets the least and \
-                        the most:\n\n\
+        let expected = "\n**m** on 2 x P; 2026-12-30 10:00 to 2026-12-31 09:00, 2 threads, kernels for avx2, medians of up to 3 turns, \
+                        each a median of 7 runs, in brackets the least and the most of these:\n\n\
                         | program | format | prefill 128, ms | decode after 16, tok/s | decode after 16, batch 8, tok/s |\n\
                         | --- | --- | ---: | ---: | ---: |\n\
-                        | **quantlab** | float32 | 200 (100 to 240) | 10.0 (5.0 to 12.0) |  |\n\
+                        | **quantlab** | float32 | 200 (100 to 240) | 10.0 (5.00 to 12.0) |  |\n\
                         | p 1.0 | f32 | 250 | 20.0 |  |\n\
-                        | **quantlab** | nf4 | 100 (50 to 120) | 40 (20.0 to 48) | 120 |\n\n";
+                        | **quantlab** | nf4 | 100 (50.0 to 120) | 40.0 (20.0 to 48.0) | 120 |\n\n";
         assert_eq!(tables(&all), expected);
     }
 
@@ -303,8 +327,35 @@ mod tests {
             measured("inference", 1, &format!("2026-12-30 {minute}"), state, vec![row("quantlab", "int8", 1, ms, 50.0)])
         };
         let found = tables(&[of("10:07", "new", 90.0), of("10:00", "new", 100.0), of("09:00", "old", 1.0)]);
-        assert!(found.contains("2026-12-30 10:00 to 10:07, 2 threads, kernels for avx2:\n"), "{found}");
-        assert!(found.contains("| **quantlab** | int8 | 90 | 50 |"), "{found}");
+        // What was measured again has no say in when it was.
+        assert!(
+            found.contains("; 2026-12-30 10:07, 2 threads, kernels for avx2, each a median of 7 runs:\n"),
+            "{found}"
+        );
+        assert!(found.contains("| **quantlab** | int8 | 90.0 | 50.0 |"), "{found}");
+    }
+
+    #[test]
+    fn a_table_says_from_when_to_when_where_and_of_how_many_runs() {
+        let one = |turn, machine: &str, arguments: &[&str], ms| {
+            let all = measured("inference", turn, "2026-12-30 10:07", "s", vec![row("quantlab", "int8", 1, ms, 50.0)]);
+            let arguments = arguments.iter().map(|one| (*one).to_owned()).collect();
+            let unit = Unit { arguments, ..all.unit };
+            Measured { unit, machine: machine.to_owned(), began: Some("2026-12-30 09:58".to_owned()), ..all }
+        };
+        let found = tables(&[one(1, "a", &["--repeats", "2"], 90.04), one(2, "b", &["--repeats=3"], 90.01)]);
+        let facts = "; 2026-12-30 09:58 to 10:07, on 2 machines, 2 threads, kernels for avx2, medians of 2 turns, \
+                     each a median of 2 to 3 runs, in brackets the least and the most of these:\n";
+        assert!(found.contains(facts), "{found}");
+        // They differ by less than is shown.
+        assert!(found.contains("| 90.0 (90.0 to 90.0) | 50.0 |"), "{found}");
+        assert!(tables(&[one(1, "a", &["--repeats", "1"], 90.0)]).contains(", each one run:\n"));
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        let shown = [0.4567, 9.994, 9.996, 29.96, 99.96, 123.4, 12_345.6, 0.0].map(short);
+        assert_eq!(shown, ["0.457", "9.99", "10.0", "30.0", "100", "123", "12346", "0.00"]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub fn write(measured: &Path, output: &Path) -> Result<Vec<PathBuf>> {
     let mut found = self::measured(measured)?;
     let order = |one: &Measured| (one.unit.model.clone(), one.processor.clone(), one.unit.turn, one.date.clone());
     found.sort_by_key(order);
-    for Measured { unit, processor, machine, date, state, rows } in found {
+    for Measured { unit, processor, machine, date, state, rows, .. } in found {
         for row in rows {
             let mut columns = BTreeMap::new();
             flatten("", &row, &mut columns);
@@ -105,7 +105,7 @@ mod tests {
         let put = |name: &str, processor: &str, rows: Vec<Value>| {
             let unit = Unit { benchmark: "inference".into(), model: "m".into(), arguments: Vec::new(), turn: 1 };
             let (machine, date, state) = ("here".into(), "2026-12-31 23:59".into(), "0123456789abcdef".into());
-            let measured_ = Measured { unit, processor: processor.into(), machine, date, state, rows };
+            let measured_ = Measured { unit, processor: processor.into(), machine, began: None, date, state, rows };
             fs::write(measured.join(name), serde_json::to_vec(&measured_).unwrap()).unwrap();
         };
         put(

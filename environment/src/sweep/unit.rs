@@ -105,6 +105,7 @@ pub fn measure(ready: Ready, unit: &Unit, checkout: &Checkout, at: &str, folder:
         _ => command.args(["--model", model]),
     };
     end_with_this_process(&mut command);
+    let began = Some(now()?);
     let done = command.args(arguments).stderr(Stdio::inherit()).output().context("cannot start the benchmark")?;
     let from_file = fs::read(&file);
     remove_if_there(&file)?;
@@ -130,9 +131,14 @@ pub fn measure(ready: Ready, unit: &Unit, checkout: &Checkout, at: &str, folder:
         bail!("the benchmark has no rows of this model\n  try: models in `models`, no `--json` among the arguments");
     }
     ensure!(state(checkout)? == at, "the library or the benchmark was changed while it was measured");
+    let (machine, date, state) = (host_name(), now()?, at.to_owned());
+    Ok(Measured { unit: unit.clone(), processor: processor(), machine, began, date, state, rows })
+}
+
+/// UTC, as 2026-12-31 23:59.
+fn now() -> Result<String> {
     let date = Command::new("date").args(["-u", "+%F %R"]).output().context("there is no `date`")?.stdout;
-    let date = String::from_utf8_lossy(&date).trim().to_owned();
-    Ok(Measured { unit: unit.clone(), processor: processor(), machine: host_name(), date, state: at.to_owned(), rows })
+    Ok(String::from_utf8_lossy(&date).trim().to_owned())
 }
 
 /// What this machine calls itself.

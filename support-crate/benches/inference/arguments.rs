@@ -17,9 +17,9 @@ Each row is one engine, one precision, one batch size and one format of keys and
                      --context tokens (context): after a long one, attention counts
   cache_mib          memory of the keys and values of that decode
   load_s             loading from disk, with all files in the system's cache, in a process of its own
-  weights_mib        memory that the weights take, as transformers counts it (without the scales of quantized ones);
-                     biases and norms are float32 whatever the precision, and a quantized head of a model that ties it
-                     to the embedding is a second copy of that
+  weights_mib        memory that the weights take, with the scales of quantized ones; biases and norms are float32
+                     whatever the precision, and a quantized head of a model that ties it to the embedding is a second
+                     copy of that
   peak_rss_mib       the most resident memory of that process, libraries included
   bandwidth_gb_s     what that many threads, or the GPU, read from memory, measured before each round
   fraction_of_limit  decode steps per second, as a fraction of what this bandwidth allows if each reads all weights

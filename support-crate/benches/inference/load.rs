@@ -76,7 +76,9 @@ pub fn measure_here(model: &str, variant: &Variant) -> Result<()> {
     let start = Instant::now();
     let loaded = variant.load(model)?;
     let load_s = start.elapsed().as_secs_f64();
-    let weights_mib = loaded.model.info().parameter_bytes as f64 / MIB;
+    let info = loaded.model.info();
+    // With scales: blocks of a GGUF file have theirs inside.
+    let weights_mib = (info.parameter_bytes + info.quant_state_bytes) as f64 / MIB;
     let load = Load { load_s, weights_mib, peak_rss_mib: peak_memory()? as f64 / MIB };
     println!("{}", serde_json::to_string(&load)?);
     Ok(())

@@ -120,9 +120,9 @@ fn table(rows: &[Row], model: &str, arguments: &Arguments) -> Table {
         .note(format!("prefill of that many tokens, decode after {}", arguments.context))
         .note("limit: reading the weights from memory once per decode step")
         .note(format!(
-            "{} | {} threads | {BUILD} build | medians of {} runs",
+            "{} | {} threads | {BUILD} build | {}",
             arguments.device,
             threads(),
-            arguments.repeats
+            rows.first().map_or_else(String::new, |row| row.speed.decode_tok_s.medians_of("run"))
         ))
 }

@@ -39,8 +39,9 @@ struct Line<'a> {
     ttft_p50_ms: f64,
     ttft_p90_ms: f64,
     ttft_p99_ms: f64,
-    tpot_p50_ms: f64,
-    tpot_p99_ms: f64,
+    /// None where no request has a second token.
+    tpot_p50_ms: Option<f64>,
+    tpot_p99_ms: Option<f64>,
     mean_batch: f64,
     busy: f64,
     threads: usize,
@@ -94,7 +95,7 @@ fn line<'a>(
 ) -> Line<'a> {
     let ms =
         |percentiles: &Percentiles, percent| crate::row::rounded(1e3 * percentiles.at(percent).unwrap_or(f64::NAN));
-    let (ttft, tpot) = (report.ttft_s(), report.tpot_s().unwrap_or_else(|| report.ttft_s()));
+    let (ttft, tpot) = (report.ttft_s(), report.tpot_s());
     Line {
         program: "quantlab",
         model,
@@ -108,8 +109,8 @@ fn line<'a>(
         ttft_p50_ms: ms(&ttft, 50.0),
         ttft_p90_ms: ms(&ttft, 90.0),
         ttft_p99_ms: ms(&ttft, 99.0),
-        tpot_p50_ms: ms(&tpot, 50.0),
-        tpot_p99_ms: ms(&tpot, 99.0),
+        tpot_p50_ms: tpot.as_ref().map(|tpot| ms(tpot, 50.0)),
+        tpot_p99_ms: tpot.as_ref().map(|tpot| ms(tpot, 99.0)),
         mean_batch: crate::row::rounded(report.mean_batch()),
         busy: crate::row::rounded(report.busy()),
         threads: threads(),

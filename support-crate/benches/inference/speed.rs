@@ -55,7 +55,7 @@ pub fn measure(models: &[Loaded], arguments: &Arguments) -> Result<Vec<Vec<Speed
     let (memory, mut bandwidths) = (MemoryReader::of(arguments.device)?, Vec::new());
     for round in 1..=repeats {
         eprintln!("round {round} of {repeats}: {} rows", all.len());
-        bandwidths.push(memory.gb_per_s());
+        bandwidths.push(memory.measure()?);
         all.iter_mut().try_for_each(Runs::run)?;
     }
     let speeds = |runs: &[Runs]| runs.iter().map(|runs| runs.speed(&bandwidths)).collect();

@@ -18,7 +18,7 @@ pub fn plot(rows: &[Row], path: &Path, model: &str) -> Result<()> {
     let (engine, batch) = (rows[0].variant.engine, rows[0].speed.batch);
     let shown = || rows.iter().filter(|row| row.variant.engine == engine && row.speed.batch == batch);
     let mut plot = TradeOff::new("Fewer bits: less memory, more speed, some quality")
-        .x("memory of the weights", "MiB")
+        .x("memory of the weights, with scales", "MiB")
         .y(format!("decode, {batch} at a time"), "tokens/s")
         .higher_is_better()
         .intervals(Statistics::interval_names(shown().map(|row| &row.speed.decode_tok_s)))

@@ -41,7 +41,8 @@ pub(super) fn first_wrong<V>(all: &[Given<V>], is_close: impl Fn(&V, &V) -> bool
 pub(super) fn all_right(figures: &[Figure], is_close: fn(f64, f64) -> bool) -> Verdict {
     let Some((wrong, why)) = first_wrong(figures, |a, b| is_close(*a, *b)) else { return Ok(()) };
     let Figure { what, got, expected, .. } = wrong;
-    wrong!("{what} is {}, expected {}{why}", shown(*got), shown(*expected))
+    let [got, expected] = apart(4, [*got, *expected], shown);
+    wrong!("{what} is {got}, expected {expected}{why}")
 }
 
 /// The same for numbers that are counted.
@@ -89,11 +90,22 @@ pub(super) fn counted(count: usize, thing: &str) -> String {
     format!("{count} {thing}{ending}")
 }
 
-/// Four digits after the decimal point, or four significant ones where these would be zeros.
-fn shown(number: f64) -> String {
+/// Two numbers, shown with the fewest digits from `least` on that tell them apart.
+pub(super) fn apart(least: usize, numbers: [f64; 2], shown: fn(f64, usize) -> String) -> [String; 2] {
+    let with = |digits: usize| numbers.map(|number| shown(number, digits));
+    let differ = |[a, b]: &[String; 2]| a.parse::<f64>() != b.parse::<f64>();
+    (least..20).map(with).find(differ).unwrap_or_else(|| with(least))
+}
+
+/// So many digits after the decimal point, or as many significant ones where these would be zeros.
+fn shown(number: f64, digits: usize) -> String {
     // Turns -0 into 0.
     let number = number + 0.0;
-    if number == 0.0 || number.abs() >= 1e-2 { format!("{number:.4}") } else { format!("{number:.3e}") }
+    if number == 0.0 || number.abs() >= 1e-2 {
+        format!("{number:.digits$}")
+    } else {
+        format!("{number:.*e}", digits - 1)
+    }
 }
 
 #[cfg(test)]
@@ -125,6 +137,8 @@ mod tests {
         assert_eq!(one(3.0), "x is 3.0000, expected 1.0000");
         assert_eq!(one(f64::NAN), "x is NaN, expected 1.0000");
         assert_eq!(one(2e-7), "x is 2.000e-7, expected 1.0000");
+        assert_eq!(one(1.00001), "x is 1.00001, expected 1.00000");
+        assert_eq!(message(&[(2.0003e-3, 2.0004e-3, [(1.0, ""); 2])]), "x is 2.0003e-3, expected 2.0004e-3");
     }
 
     #[test]

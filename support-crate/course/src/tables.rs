@@ -1,5 +1,7 @@
 //! What the tables and plots of several lessons have in common.
 
+use std::cmp::Ordering;
+
 use quantlab::measure::{RunInfo, Runs, Statistics};
 use quantlab::model::Loaded;
 use quantlab::report::{Estimate, Table};
@@ -31,13 +33,23 @@ pub(crate) fn tokens_saved(n: usize, m: usize) -> f64 {
     without as f64 / with as f64
 }
 
-/// What a paired ratio of speeds says, if its interval is all on one side of 1.
+/// What a paired ratio of speeds says, if its interval is all on one side of 1, and there are rounds enough.
 pub(crate) fn told_apart(times_as_fast: Statistics) -> &'static str {
-    match times_as_fast {
-        Statistics { low, .. } if low > 1.0 => "faster",
-        Statistics { high, .. } if high < 1.0 => "slower",
-        _ => "not told apart",
+    match times_as_fast.side_of(1.0) {
+        Some(Ordering::Greater) => "faster",
+        Some(_) => "slower",
+        None => "not told apart",
     }
+}
+
+/// Whether the first is faster, by a paired ratio of speeds.
+pub(crate) fn is_faster(times_as_fast: Statistics) -> bool {
+    times_as_fast.side_of(1.0) == Some(Ordering::Greater)
+}
+
+/// The places of so many in a round: each begins in turn, so that none always follows the same one.
+pub(crate) fn places(round: usize, count: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |place| (round + place) % count)
 }
 
 /// How many new tokens each run made.
@@ -52,10 +64,12 @@ pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
 
 /// What the intervals of a table are whose first row has these runs.
 pub(crate) fn intervals_of(first: Option<&Runs>) -> String {
-    let Some(Statistics { n, confidence, .. }) = first.map(|runs| runs.latency_s) else {
-        return "no runs yet".to_owned();
-    };
-    format!("medians of {n} runs with their {:.0}% intervals", 100.0 * confidence)
+    medians_of(first.map(|runs| runs.latency_s), "run")
+}
+
+/// What the intervals of a table are whose first row has these statistics, of runs or of rounds.
+pub(crate) fn medians_of(first: Option<Statistics>, what: &str) -> String {
+    first.map_or_else(|| format!("no {what}s yet"), |first| first.medians_of(what))
 }
 
 /// Columns that several tables have.
@@ -81,7 +95,16 @@ mod tests {
     #[test]
     fn only_an_interval_on_one_side_of_1_tells_speeds_apart() {
         let of = |values: &[f64]| told_apart(Statistics::of(values).unwrap());
-        assert_eq!([of(&[1.1, 1.3]), of(&[0.7, 0.9]), of(&[0.9, 1.3])], ["faster", "slower", "not told apart"]);
+        let [faster, slower] = [[1.1, 1.3, 1.2, 1.2, 1.4], [0.7, 0.9, 0.8, 0.8, 0.6]];
+        assert_eq!([of(&faster), of(&slower), of(&[0.9, 1.3, 1.2, 1.2, 1.4])], ["faster", "slower", "not told apart"]);
+        assert_eq!([of(&faster[..4]), of(&slower[..1])], ["not told apart"; 2], "too few rounds");
+    }
+
+    #[test]
+    fn everybody_begins_a_round_in_turn() {
+        let rounds: Vec<Vec<usize>> = (0..4).map(|round| places(round, 3).collect()).collect();
+        assert_eq!(rounds, [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]);
+        assert_eq!(places(1, 0).count(), 0);
     }
 
     #[test]

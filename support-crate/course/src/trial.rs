@@ -1,7 +1,7 @@
 //! Vectors that an answer gave, against the right ones and those that well-known mistakes give.
 
 use crate::Verdict;
-use crate::figure::{Given, first_wrong};
+use crate::figure::{Given, apart, first_wrong};
 
 /// One call of an answer: what was called with what, and the vector that it gave.
 pub(crate) type Trial = Given<Vec<f64>>;
@@ -71,14 +71,15 @@ pub(crate) fn all_close(trials: &[Trial], close: Close, name: impl Fn(usize) -> 
         return wrong!("{what}: {} is {}: {if_nan}", name(i), got[i]);
     }
     let first = close.departs(got, expected).unwrap_or(0);
-    wrong!("{what}: {} is {}, expected {}{why}", name(first), shown(got[first]), shown(expected[first]))
+    let [got, expected] = apart(6, [got[first], expected[first]], shown);
+    wrong!("{what}: {} is {got}, expected {expected}{why}", name(first))
 }
 
-fn shown(x: f64) -> String {
+fn shown(x: f64, digits: usize) -> String {
     match x.abs() {
         _ if x == x.trunc() && x.abs() < 1e6 => format!("{x}"),
-        1e-2..1e6 => format!("{x:.6}"),
-        _ => format!("{x:.4e}"),
+        1e-2..1e6 => format!("{x:.digits$}"),
+        _ => format!("{x:.*e}", digits - 2),
     }
 }
 
@@ -102,6 +103,8 @@ mod tests {
         assert_eq!(message(&[1.0, 2.00001], &[1.0, 2.0], Close::Each(1e-4)), "right");
         assert_eq!(message(&[1.0001, 2.0], &[1.0, 2.0], Close::Each(1e-5)), "f: number 0 is 1.000100, expected 1");
         assert_eq!(message(&[1.0001, 2.0], &[1.0, 2.0], Close::FLOAT32), "right");
+        let tiny = 1.0 + 2e-9;
+        assert_eq!(message(&[tiny, 2.0], &[1.0, 2.0], Close::Exactly), "f: number 0 is 1.000000002, expected 1");
         assert_eq!(message(&[2.0, 4.0], &[1.0, 2.0], Close::Exactly), "f: number 0 is 2, expected 1: twice");
         assert_eq!(message(&[f64::NAN, 2.0], &[1.0, 2.0], Close::Each(1.0)), "f: number 0 is NaN, expected 1");
         assert_eq!(message(&[1.0], &[1.0, 2.0], Close::Exactly), "f: you gave 1 numbers, and 2 are expected");

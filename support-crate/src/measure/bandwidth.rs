@@ -3,10 +3,13 @@
 use std::fs;
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::available_parallelism;
 use std::time::Instant;
 
-use super::{available_memory, threads};
+use quantlab_kernels::{ThreadScope, thread_scope};
+
+use super::available_memory;
 use crate::error::{Error, Result};
 use crate::model::{Device, GpuBuffer};
 
@@ -44,7 +47,7 @@ pub struct MemoryReader(Memory);
 /// What is read.
 #[derive(Debug)]
 enum Memory {
-    Processor { buffer: Vec<u64>, threads: usize },
+    Processor(Vec<u64>),
     Gpu(GpuBuffer),
 }
 
@@ -58,15 +61,15 @@ impl MemoryReader {
     }
 
     /// A reader of the memory that models on a device have their weights in. It allocates a buffer of several times the
-    /// cache, and reads it twice, front to back: the processor's with as many threads as compute ([`threads`]), a GPU's
-    /// with libtorch's own sum.
+    /// cache, and reads it twice, front to back: the processor's with the threads that compute
+    /// ([`threads`](super::threads)), a GPU's with libtorch's own sum.
     ///
     /// # Errors
     /// Too little free memory for a buffer that does not fit into the cache; a GPU that libtorch cannot use.
     pub fn of(device: Device) -> Result<Self> {
         let memory = if device.is_cpu() {
             let cache = cache_bytes(Path::new(CACHES));
-            Memory::Processor { buffer: buffer(buffer_bytes(cache, available_memory())?)?, threads: threads() }
+            Memory::Processor(buffer(buffer_bytes(cache, available_memory())?)?)
         } else {
             Memory::Gpu(GpuBuffer::new(device)?)
         };
@@ -78,7 +81,7 @@ impl MemoryReader {
     }
 
     /// The bandwidth now, in 10^9 bytes per second: the fastest of three passes, some 50 ms on a processor. 0 if a GPU
-    /// fails.
+    /// fails, for which [`measure`](Self::measure) has an error.
     pub fn gb_per_s(&self) -> f64 {
         self.measure().unwrap_or(0.0)
     }
@@ -87,15 +90,17 @@ impl MemoryReader {
     ///
     /// # Errors
     /// The GPU failed.
-    pub(super) fn measure(&self) -> Result<f64> {
+    pub fn measure(&self) -> Result<f64> {
         (0..3).try_fold(0.0, |fastest, _| Ok(self.pass()?.max(fastest)))
     }
 
     fn pass(&self) -> Result<f64> {
+        // Threads that would be started for each pass would take a part of its time.
+        let scope = thread_scope();
         let start = Instant::now();
         let bytes = match &self.0 {
-            Memory::Processor { buffer, threads } => {
-                black_box(read(black_box(buffer), *threads));
+            Memory::Processor(buffer) => {
+                black_box(read(black_box(buffer), &scope, scope.threads()));
                 size_of_val(buffer.as_slice())
             }
             Memory::Gpu(buffer) => buffer.read()?,
@@ -129,16 +134,15 @@ fn buffer(bytes: usize) -> Result<Vec<u64>> {
     Ok(buffer)
 }
 
-/// The sum of the buffer, which takes reading all of it; each thread reads one piece.
-fn read(buffer: &[u64], threads: usize) -> u64 {
-    std::thread::scope(|scope| {
-        let mut pieces = buffer.chunks(buffer.len().div_ceil(threads).max(1));
-        let mine = pieces.next();
-        let others: Vec<_> = pieces.map(|piece| scope.spawn(move || sum(piece))).collect();
-        let mine = mine.map_or(0, sum);
-        // A thread that only adds does not panic.
-        others.into_iter().filter_map(|other| other.join().ok()).fold(mine, u64::wrapping_add)
-    })
+/// The sum of the buffer, which takes reading all of it, in so many pieces: as many as threads, and each reads one.
+fn read(buffer: &[u64], scope: &ThreadScope, pieces: usize) -> u64 {
+    let (size, total) = (buffer.len().div_ceil(pieces).max(1), AtomicU64::new(0));
+    scope.split(pieces, 1, size, &|some| {
+        for piece in buffer.chunks(size).skip(some.start).take(some.len()) {
+            total.fetch_add(sum(piece), Ordering::Relaxed);
+        }
+    });
+    total.into_inner()
 }
 
 /// The sum, in lanes that do not wait for each other.
@@ -183,13 +187,15 @@ mod tests {
 
     #[test]
     fn every_element_is_read_once() {
-        for len in [0, 1, 15, 1000, 4099] {
+        let scope = thread_scope();
+        // The last ones are worth several threads.
+        for len in [0, 1, 15, 1000, 4099, 300_001] {
             let values: Vec<u64> = (1..=len).collect();
-            for threads in [1, 2, 3, 7] {
-                assert_eq!(read(&values, threads), len * (len + 1) / 2, "{len} values, {threads} threads");
+            for pieces in [1, 2, 3, 7] {
+                assert_eq!(read(&values, &scope, pieces), len * (len + 1) / 2, "{len} values, {pieces} pieces");
             }
         }
-        assert_eq!(read(&[u64::MAX, 2], 1), 1);
+        assert_eq!(read(&[u64::MAX, 2], &scope, 1), 1);
     }
 
     #[test]

@@ -41,9 +41,8 @@ impl DecodeLimit {
 
 impl fmt::Display for DecodeLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mib = self.bytes_per_token as f64 / (1024.0 * 1024.0);
-        let (limit, gb_per_s) = (self.tokens_per_s(), self.gb_per_s);
-        write!(f, "at most {limit:.1} tokens/s ({mib:.1} MiB per token at {gb_per_s:.1} GB/s)")
+        let (limit, mb, gb_per_s) = (self.tokens_per_s(), 1e-6 * self.bytes_per_token as f64, self.gb_per_s);
+        write!(f, "at most {limit:.1} tokens/s ({mb:.1} MB per token at {gb_per_s:.1} GB/s)")
     }
 }
 
@@ -56,6 +55,6 @@ mod tests {
         let limit = DecodeLimit { bytes_per_token: 500_000_000, gb_per_s: 29.0 };
         assert!((limit.tokens_per_s() - 58.0).abs() < 1e-9);
         assert!((limit.fraction(29.0) - 0.5).abs() < 1e-12);
-        assert_eq!(limit.to_string(), "at most 58.0 tokens/s (476.8 MiB per token at 29.0 GB/s)");
+        assert_eq!(limit.to_string(), "at most 58.0 tokens/s (500.0 MB per token at 29.0 GB/s)");
     }
 }

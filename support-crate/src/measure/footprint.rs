@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::model::Loaded;
 
-const MIB: f64 = 1024.0 * 1024.0;
+pub(crate) const MIB: f64 = 1024.0 * 1024.0;
 
 /// Memory that a model takes, in bytes, counted as transformers counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

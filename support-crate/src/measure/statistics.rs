@@ -1,5 +1,6 @@
 //! Summarises repeated measurements as one value and the interval it lies in.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::Serialize;
@@ -38,6 +39,9 @@ pub struct Statistics {
 /// The confidence that an interval has if there are enough values.
 const CONFIDENCE: f64 = 0.95;
 
+/// The confidence from which on an interval tells its median apart from a value: that of five values and more.
+const TELLS_APART: f64 = 0.9;
+
 impl Statistics {
     /// The statistics of some values.
     ///
@@ -67,16 +71,42 @@ impl Statistics {
         })
     }
 
-    /// Whether the two intervals have a value in common.
-    pub fn overlaps(&self, other: &Self) -> bool {
-        self.low <= other.high && other.low <= self.high
+    /// On which side of a value the true median lies: the whole interval does, and holds it with a confidence of 90% or
+    /// more, which takes five values. `None`: they are not told apart.
+    ///
+    /// ```
+    /// use std::cmp::Ordering;
+    ///
+    /// use quantlab::measure::Statistics;
+    ///
+    /// let times_as_fast = Statistics::of(&[1.2, 1.1, 1.3, 1.2, 1.4])?;
+    /// assert_eq!(times_as_fast.side_of(1.0), Some(Ordering::Greater));
+    /// assert_eq!(Statistics::of(&[1.2])?.side_of(1.0), None);
+    /// # Ok::<(), quantlab::error::Error>(())
+    /// ```
+    pub fn side_of(&self, value: f64) -> Option<Ordering> {
+        match self.confidence >= TELLS_APART {
+            true if self.low > value => Some(Ordering::Greater),
+            true if self.high < value => Some(Ordering::Less),
+            _ => None,
+        }
+    }
+
+    /// What a table has of these and of others like them, for its small print: `medians of 7 runs with their 98%
+    /// intervals`, where `what` is `run`; of single ones, `1 run each`.
+    pub fn medians_of(&self, what: &str) -> String {
+        match self.n {
+            1 => format!("1 {what} each"),
+            n => format!("medians of {n} {what}s with their {:.0}% intervals", 100.0 * self.confidence),
+        }
     }
 
     /// What the error bars of a plot mean, for its legend: `98% interval of the median of 7`, or, where they differ,
-    /// with the least and the most of each number. Empty without statistics.
+    /// with the least and the most of each number. Empty without statistics; a single value has no bar.
     pub fn interval_names<'a>(all: impl IntoIterator<Item = &'a Self>) -> String {
+        let several = all.into_iter().filter(|one| one.n > 1);
         let (mut levels, mut counts): (Vec<i64>, Vec<usize>) =
-            all.into_iter().map(|one| ((100.0 * one.confidence).round() as i64, one.n)).unzip();
+            several.map(|one| ((100.0 * one.confidence).round() as i64, one.n)).unzip();
         levels.sort_unstable();
         counts.sort_unstable();
         let (&[least, ..], &[.., most]) = (&levels[..], &levels[..]) else { return String::new() };
@@ -135,7 +165,20 @@ mod tests {
         let of = |n: usize| Statistics::of(&vec![1.0; n]).unwrap();
         assert_eq!(Statistics::interval_names(&[of(7), of(7)]), "98% interval of the median of 7");
         assert_eq!(Statistics::interval_names(&[of(7), of(5)]), "94% to 98% interval of the median of 5 to 7");
-        assert_eq!(Statistics::interval_names([]), "");
+        assert_eq!(Statistics::interval_names(&[of(7), of(1)]), "98% interval of the median of 7");
+        assert_eq!([Statistics::interval_names([]), Statistics::interval_names(&[of(1)])], [""; 2]);
+        let words = [1, 3, 12].map(|n| of(n).medians_of("round"));
+        assert_eq!(words[..2], ["1 round each", "medians of 3 rounds with their 75% intervals"]);
+        assert_eq!(words[2], "medians of 12 rounds with their 96% intervals");
+    }
+
+    #[test]
+    fn a_side_takes_the_whole_interval_and_five_values() {
+        let side = |values: &[f64]| Statistics::of(values).unwrap().side_of(1.0);
+        assert_eq!(side(&[1.1, 1.2, 1.3, 1.4, 1.5]), Some(Ordering::Greater));
+        assert_eq!(side(&[0.5, 0.6, 0.7, 0.8, 0.9]), Some(Ordering::Less));
+        assert_eq!([side(&[0.9, 1.2, 1.3, 1.4, 1.5]), side(&[1.0; 6])], [None; 2]);
+        assert_eq!([side(&[1.1]), side(&[1.1, 1.2, 1.3, 1.4]), side(&[0.5; 4])], [None; 3]);
     }
 
     /// Le Boudec, table A.1: ranks of the 95% interval for the median.

@@ -39,6 +39,8 @@ impl Default for TimingOptions {
 ///
 /// *Prefill* reads the prompt and ends with the first new token; *decode* is every token after it. In a batch,
 /// latencies are those of the whole batch, which each of its sequences sees; rates count the tokens of all sequences.
+/// `avg_latency_per_token_ms` is what a token costs, the inverse of the rate: in a batch of n, a sequence waits about n
+/// times as long for its next one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Timing {
     /// Sequences that were generated at once.
@@ -270,11 +272,15 @@ impl fmt::Display for Timing {
         let batch = if self.batch_size > 1 { format!("{} x ", self.batch_size) } else { String::new() };
         let (prompt, new, repeats) = (self.prompt_tokens, self.token_ms.len(), self.runs.runs.len());
         writeln!(f, "{batch}{prompt} prompt tokens + {new} new, {cache}, {repeats} repeats")?;
-        writeln!(f, "  total_latency_s           {:.4}", self.runs.latency_s)?;
+        // A small model's times end where others begin.
+        let decimals = if self.runs.latency_s.median < 0.1 { 6 } else { 4 };
+        writeln!(f, "  total_latency_s           {:.decimals$}", self.runs.latency_s)?;
         writeln!(f, "  tokens_per_sec            {:.1}", self.runs.tokens_per_s)?;
         writeln!(f, "  avg_latency_per_token_ms  {:.3}", self.runs.per_token_ms)?;
         writeln!(f, "  ttft_ms (prefill)         {:.3}", self.ttft_ms)?;
-        writeln!(f, "  decode_tokens_per_sec     {:.1}", self.decode_tokens_per_s)?;
+        if self.decode_runs.is_some() {
+            writeln!(f, "  decode_tokens_per_sec     {:.1}", self.decode_tokens_per_s)?;
+        }
         if let Some(of_limit) = &self.of_limit {
             writeln!(f, "  of memory's limit         {of_limit:.2}")?;
         }
@@ -315,6 +321,11 @@ mod tests {
         let one = loaded.time("Once upon a time", &options).unwrap();
         assert_eq!((one.of_limit, &one.decode_runs), (None, &None));
         assert!(one.times_as_fast_as(&with).is_err());
+        let shown = |timing: &Timing| [timing.to_string(), timing.table().to_text()];
+        assert!(shown(&one).iter().all(|text| !text.contains("decode_tokens_per_sec")), "{one}");
+        assert!(shown(&with).iter().all(|text| text.contains("decode_tokens_per_sec")), "{with}");
+        let runs = Runs::of(vec![Metrics::of(1, 0.000_412)]).unwrap();
+        assert!(Timing { runs, ..one }.to_string().contains("0.000412 [0.000412, 0.000412]"));
     }
 
     #[test]

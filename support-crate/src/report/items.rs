@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::number::significant;
 use super::table::Table;
-use crate::measure::{ItemComparison, ItemScore, ItemScores};
+use crate::measure::{ItemComparison, ItemScore, ItemScores, right};
 
 impl fmt::Display for ItemScores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -38,8 +38,8 @@ impl ItemScores {
         let table = Table::new("Is the right choice the most likely one?")
             .column("kind", "", kinds.iter().map(|(kind, _)| *kind))
             .column("items", "", kinds.iter().map(|(_, scores)| scores.len()))
-            .column(per_byte, "%", percent(|score| f64::from(u8::from(score.margin() > 0.0))))
-            .column(whole, "%", percent(|score| f64::from(u8::from(score.raw_margin() > 0.0))))
+            .column(per_byte, "%", percent(|score| right(score.margin())))
+            .column(whole, "%", percent(|score| right(score.raw_margin())))
             .column(chance, "%", percent(|score| 1.0 / score.item.choices.len() as f64));
         let table = [per_byte, whole, chance].into_iter().fold(table, |table, column| table.decimals(column, 1));
         table

@@ -6,7 +6,7 @@ use super::number::significant;
 use super::table::Table;
 use crate::generate::Generation;
 use crate::measure::{
-    DecodeLimit, ItemComparison, ItemScores, MemoryFootprint, Metrics, Perplexity, QualityComparison, Statistics,
+    DecodeLimit, ItemComparison, ItemScores, MIB, MemoryFootprint, Metrics, Perplexity, QualityComparison, Statistics,
     Timing,
 };
 use crate::model::Loaded;
@@ -59,14 +59,14 @@ impl Timing {
             _ => format!("{batch_size} x {tokens_generated} new tokens after prompts of {prompt_tokens}"),
         };
         let mut table = Table::new(title).headings([("quantity", ""), ("median", ""), ("interval", ""), ("unit", "")]);
+        let decode = self.decode_runs.as_ref().map(|_| ("decode_tokens_per_sec", self.decode_tokens_per_s, "tokens/s"));
         let measured = [
             ("total_latency_s", runs.latency_s, "s"),
             ("tokens_per_sec", runs.tokens_per_s, "tokens/s"),
             ("avg_latency_per_token_ms", runs.per_token_ms, "ms"),
             ("ttft_ms (prefill)", self.ttft_ms, "ms"),
-            ("decode_tokens_per_sec", self.decode_tokens_per_s, "tokens/s"),
         ];
-        for (name, statistics, unit) in measured {
+        for (name, statistics, unit) in measured.into_iter().chain(decode) {
             table = table.row((name, figure(statistics.median), interval(&statistics), unit));
         }
         let of_all = (batch_size * tokens_generated).to_string();
@@ -146,15 +146,16 @@ impl Calibration {
 }
 
 impl MemoryFootprint {
-    /// The footprint as a table: parameters, buffers, and both.
+    /// The footprint as a table: parameters, buffers, and both; beside it the scales of quantized weights.
     pub fn table(&self) -> Table {
-        let mib = |bytes: usize| bytes as f64 / (1024.0 * 1024.0);
-        Table::new("Memory of the model")
+        let mib = |bytes: usize| bytes as f64 / MIB;
+        let table = Table::new("Memory of the model")
             .headings([("part", ""), ("size", "MiB")])
             .row(("parameters", mib(self.parameter_bytes)))
             .row(("buffers", mib(self.buffer_bytes)))
-            .row(("total", self.mib()))
-            .decimals("size", 2)
+            .row(("total", self.mib()));
+        let scales = (self.scale_bytes > 0).then(|| ("scales, beside the total", mib(self.scale_bytes)));
+        scales.into_iter().fold(table, Table::row).decimals("size", 2)
     }
 }
 

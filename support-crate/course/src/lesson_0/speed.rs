@@ -6,6 +6,7 @@ use quantlab::measure::{Clock, MemoryReader, Runs, Statistics, threads};
 use quantlab::report::{Summary, Table};
 
 use super::Llama;
+use crate::tables::medians_of;
 
 /// A product of a matrix and a vector, with its name.
 pub type Product = (&'static str, fn(&[f32], &[f32]) -> Vec<f32>);
@@ -68,8 +69,7 @@ impl ReadRates {
 }
 
 fn medians(of: Option<Statistics>) -> String {
-    let Some(Statistics { n, confidence, .. }) = of else { return "nothing timed yet".to_owned() };
-    format!("medians of {n} rounds with their {:.0}% intervals; the last column is paired by round", 100.0 * confidence)
+    format!("{}; the last column is paired by round", medians_of(of, "round"))
 }
 
 /// Runs of the same text, in turn: without a cache, with one, and by the library.
@@ -108,9 +108,9 @@ pub fn speed_summary(prompt_tokens: usize, runs: &[Runs], rates: &ReadRates) -> 
     summary
 }
 
-fn times(Statistics { median, low, high, .. }: &Statistics) -> String {
-    let apart = if *low <= 1.0 && *high >= 1.0 { " (not told apart from 1)" } else { "" };
-    format!("{median:.2} [{low:.2}, {high:.2}] times{apart}")
+fn times(ratio: &Statistics) -> String {
+    let apart = if ratio.side_of(1.0).is_none() { " (not told apart from 1)" } else { "" };
+    format!("{ratio:.2} times{apart}")
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_summary_compares_round_by_round() {
-        let runs = |seconds: [f64; 2]| Runs::of(seconds.map(|s| Metrics::of(2, s)).to_vec()).unwrap();
+        let runs = |seconds: [f64; 2]| Runs::of(seconds.map(|s| Metrics::of(2, s)).repeat(3)).unwrap();
         let runs = [runs([6.0, 12.0]), runs([2.0, 4.0]), runs([0.5, 1.0])];
         let rates =
             ReadRates { names: vec!["a".to_owned(), "b".to_owned()], rounds: vec![vec![2.0, 3.0], vec![4.0, 2.0]] };

@@ -1,18 +1,19 @@
 //! What the lesson's experiments showed, in words made from their numbers.
 
+use std::cmp::Ordering;
+
 use quantlab::error::Result;
 use quantlab::measure::{Runs, Statistics, Timing};
 use quantlab::report::{Estimate, Summary};
 
 use super::{CacheRun, LengthRun, PrecisionRun};
-use crate::tables::{milliseconds, new_tokens_of, tokens_saved};
+use crate::tables::{milliseconds, new_tokens_of, tokens_saved, told_apart};
 
 /// What a paired ratio of speeds says.
 fn verdict(ratio: Statistics) -> &'static str {
-    match (ratio.low > 1.0, ratio.high < 1.0) {
-        (true, _) => "faster",
-        (_, true) => "slower",
-        _ => "not told apart, since the interval contains 1",
+    match told_apart(ratio) {
+        "not told apart" if ratio.low <= 1.0 && ratio.high >= 1.0 => "not told apart, since the interval contains 1",
+        told => told,
     }
 }
 
@@ -20,10 +21,10 @@ fn verdict(ratio: Statistics) -> &'static str {
 pub(super) fn not_longer(rows: &[LengthRun]) -> Vec<String> {
     let in_words = |pair: &[LengthRun]| {
         let [shorter, longer] = [0, 1].map(|i| pair[i].prompt_tokens);
-        match pair[1].runs.ratio_to(&pair[0].runs) {
-            Ok(ratio) if ratio.low > 1.0 => None,
-            Ok(ratio) if ratio.high < 1.0 => Some(format!("{longer} took less time than {shorter}")),
-            _ => Some(format!("{shorter} and {longer} not told apart")),
+        match pair[1].runs.ratio_to(&pair[0].runs).ok().and_then(|ratio| ratio.side_of(1.0)) {
+            Some(Ordering::Greater) => None,
+            Some(_) => Some(format!("{longer} took less time than {shorter}")),
+            None => Some(format!("{shorter} and {longer} not told apart")),
         }
     };
     rows.windows(2).filter_map(in_words).collect()
@@ -42,10 +43,14 @@ pub fn drift_summary(early: Option<&Runs>, late: Option<&Runs>) -> Summary {
         format!("{value:.1} ms [{low:.1}, {high:.1}]")
     };
     let (ratio, low, high) = (late.median / early.median, late.low / early.high, late.high / early.low);
-    let drift = match (low > 1.0, high < 1.0) {
-        (true, _) => "The same measurement took longer than at the start",
-        (_, true) => "The same measurement took less time than at the start",
-        _ => "The range contains 1: these runs do not show whether the machine drifted, and exclude no drift within it",
+    let all = Statistics { median: ratio, low, high, confidence: early.confidence * late.confidence, ..late };
+    let drift = match all.side_of(1.0) {
+        Some(Ordering::Greater) => "The same measurement took longer than at the start",
+        Some(_) => "The same measurement took less time than at the start",
+        None if low <= 1.0 && high >= 1.0 => {
+            "The range contains 1: these runs do not show whether the machine drifted, and exclude no drift within it"
+        }
+        None => "These runs are too few to show whether the machine drifted",
     };
     summary
         .point(format!(
@@ -165,15 +170,18 @@ pub(super) mod tests {
 
     #[test]
     fn a_drift_is_found_where_no_ratio_of_both_intervals_is_one() {
-        let summary = |late: f64| drift_summary(Some(&runs(&[1.0, 1.1])), Some(&runs(&[late, 1.1 * late]))).to_string();
+        let six = |first: f64| runs(&[first, 1.1 * first].repeat(3));
+        let summary = |late: f64| drift_summary(Some(&six(1.0)), Some(&six(late))).to_string();
         assert!(summary(1.05).contains("The range contains 1") && summary(1.2).contains("took longer"));
         assert!(summary(0.8).contains("took less time"), "{}", summary(0.8));
+        let few = drift_summary(Some(&runs(&[1.0])), Some(&runs(&[1.2]))).to_string();
+        assert!(few.contains("These runs are too few"), "{few}");
         assert!(drift_summary(None, Some(&runs(&[1.0]))).to_string().contains("not measured yet"));
     }
 
     #[test]
     fn neighbours_are_told_apart_by_the_paired_ratio() {
-        let row = |prompt_tokens, seconds: &[f64]| LengthRun { prompt_tokens, runs: runs(seconds) };
+        let row = |prompt_tokens, seconds: &[f64]| LengthRun { prompt_tokens, runs: runs(&seconds.repeat(3)) };
         // The intervals overlap, but the second took longer in each round; the third did not.
         let rows = [row(16, &[1.0, 2.0]), row(64, &[1.1, 2.2]), row(128, &[1.0, 2.3])];
         assert_eq!(not_longer(&rows), ["64 and 128 not told apart"]);
@@ -185,8 +193,8 @@ pub(super) mod tests {
         let row = |label: &str, seconds: &[f64]| PrecisionRun {
             label: label.to_owned(),
             bytes_per_token: 4,
-            runs: runs(seconds),
-            gb_per_s: vec![30.0; seconds.len()],
+            runs: runs(&seconds.repeat(3)),
+            gb_per_s: vec![30.0; 3 * seconds.len()],
         };
         let rows = vec![row("float32", &[1.0, 3.0]), row("bfloat16", &[0.5, 1.5])];
         let forced = vec![row("float32", &[1.0, 3.0]), row("float32 (forced on CPU)", &[1.0, 3.0])];
@@ -206,5 +214,6 @@ pub(super) mod tests {
             "{summary}"
         );
         assert_eq!(verdict(Statistics::of(&[0.9, 1.1]).unwrap()), "not told apart, since the interval contains 1");
+        assert_eq!(verdict(Statistics::of(&[1.1]).unwrap()), "not told apart");
     }
 }

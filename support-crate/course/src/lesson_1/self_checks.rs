@@ -44,7 +44,7 @@ pub fn self_check_lengths(
         })
         .that(
             format!("latency rises with the length of the prompt{counted} ({neighbours})"),
-            pairs.map(|(rising, all)| 100 * rising >= RISING * all),
+            pairs.and_then(|(rising, all)| (all > 0).then_some(100 * rising >= RISING * all)),
         )
         .that("round by round, the longest prompt took longer than the shortest", longest_to_shortest(rows) > 1.0)
 }
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_trend_counts_all_lengths_not_the_ends() {
-        let row = |prompt_tokens, seconds: &[f64]| LengthRun { prompt_tokens, runs: runs(seconds) };
+        let row = |prompt_tokens, seconds: &[f64]| LengthRun { prompt_tokens, runs: runs(&seconds.repeat(3)) };
         let rising_rows = [row(16, &[1.0, 1.0]), row(64, &[2.0, 0.9]), row(128, &[3.0, 3.0])];
         let self_check_lengths =
             |rows: &[LengthRun], config: &SweepConfig| super::self_check_lengths(rows, config, in_order);
@@ -118,6 +118,8 @@ mod tests {
         assert!(!check.hold() && check.to_string().contains("neighbours: 64 took less time than 16"), "{check}");
         let open = super::self_check_lengths(&flat, &config(), |_| todo!()).to_string();
         assert!(open.contains(". not measured yet: latency rises"), "{open}");
+        let of_none = super::self_check_lengths(&flat, &config(), |_| (0, 0)).to_string();
+        assert!(of_none.contains(". not measured yet: latency rises"), "{of_none}");
         let too_many = SweepConfig { max_new_tokens: 11, ..config() };
         assert!(!self_check_lengths(&rising_rows, &too_many).hold());
     }

@@ -277,12 +277,12 @@ fn takeaways(
     ablation: &[AblationRun],
     batching: &[BatchRun],
 ) -> Vec<String> {
-    let told = |low: f64, high: f64| if low > 1.0 || high < 1.0 { "" } else { " (not told apart)" };
-    let speed_told = told(faster.low, faster.high);
+    let told = |is_apart: bool| if is_apart { "" } else { " (not told apart)" };
+    let speed_told = told(faster.side_of(1.0).is_some());
     let mut points = vec![format!("Static int8 was {faster:.2} times as fast as the baseline{speed_told}.")];
     if let [plain, int8] = ppl {
         let Estimate { low, high, .. } = Estimate::from(ppl_ratio);
-        let ppl_told = told(low, high);
+        let ppl_told = told(low > 1.0 || high < 1.0);
         let (from, to) = (plain.ppl, int8.ppl);
         points.push(format!("Perplexity went from {from:.3} to {to:.3}, times {ppl_ratio}{ppl_told}."));
     }

@@ -5,6 +5,8 @@ use quantlab::generate::{GenerateOptions, generate_tokens};
 use quantlab::measure::{Clock, Metrics, Prompts, Runs, stopwatch};
 use quantlab::model::Loaded;
 
+use crate::tables::places;
+
 /// One timed generation from all prompts, as one batch: the tokenizer stays outside, the device is waited for on both
 /// sides, and the end of a text does not stop it. The new tokens of all sequences count.
 ///
@@ -36,7 +38,8 @@ pub fn time_batch(
 }
 
 /// Lets several scenarios take turns: one run of each, then the next round, so that whatever else the machine does
-/// meanwhile happens to all of them alike. The first round is dropped. Returns the `repeats` runs of each scenario.
+/// meanwhile happens to all of them alike. They begin a round in turn, too, so that none always follows the same one. The
+/// first round is dropped. Returns the `repeats` runs of each scenario.
 ///
 /// ```
 /// use quantlab_course::in_turn;
@@ -46,8 +49,8 @@ pub fn time_batch(
 ///     order.push(*name);
 ///     Ok(order.len())
 /// })?;
-/// assert_eq!(order, ["a", "b", "a", "b", "a", "b"]);
-/// assert_eq!(runs, [[3, 5], [4, 6]]);
+/// assert_eq!(order, ["a", "b", "b", "a", "a", "b"]);
+/// assert_eq!(runs, [[4, 5], [3, 6]]);
 /// # Ok::<(), quantlab::error::Error>(())
 /// ```
 ///
@@ -56,10 +59,10 @@ pub fn time_batch(
 pub fn in_turn<S, T>(repeats: usize, scenarios: &[S], mut run: impl FnMut(&S) -> Result<T>) -> Result<Vec<Vec<T>>> {
     let mut all: Vec<Vec<T>> = scenarios.iter().map(|_| Vec::with_capacity(repeats)).collect();
     for round in 0..=repeats {
-        for (scenario, runs) in scenarios.iter().zip(&mut all) {
-            let result = run(scenario)?;
+        for place in places(round, scenarios.len()) {
+            let result = run(&scenarios[place])?;
             if round > 0 {
-                runs.push(result);
+                all[place].push(result);
             }
         }
     }

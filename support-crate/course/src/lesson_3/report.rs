@@ -1,5 +1,7 @@
 //! What a comparison of formats says, in words and in a table.
 
+use std::cmp::Ordering;
+
 use quantlab::error::{Error, Result};
 use quantlab::measure::{RunInfo, Statistics, Timing};
 use quantlab::model::{LoadOptions, Loaded, load_model};
@@ -71,7 +73,6 @@ pub fn speed_against_first(models: &[(&str, &Loaded, &Timing)]) -> Result<Table>
     let times = timings().map(|timing| timing.times_as_fast_as(first)).collect::<Result<Vec<_>>>()?;
     let by_bytes = models.iter().map(|(_, loaded, _)| by_bytes(first_model, loaded));
     let limits: Option<Vec<Statistics>> = timings().map(|timing| timing.of_limit).collect();
-    let Statistics { n, confidence, .. } = first.runs.latency_s;
     let mut table = Table::new("Generating, in turn")
         .column("format", "", models.iter().map(|(name, _, _)| *name))
         .column("latency", "s", timings().map(|timing| timing.runs.latency_s))
@@ -86,9 +87,8 @@ pub fn speed_against_first(models: &[(&str, &Loaded, &Timing)]) -> Result<Table>
         .note(format!("{} tokens of prompt, {} new ones", first.prompt_tokens, first.token_ms.len()))
         .note(RunInfo::of_all(timings().map(|timing| &timing.run)))
         .note(format!(
-            "medians of {n} runs in turn; each interval holds the median with {:.0} % confidence; times as fast: decode \
-             alone, paired by round",
-            100.0 * confidence
+            "{}, in turn; times as fast: decode alone, paired by round",
+            first.runs.latency_s.medians_of("run")
         )))
 }
 
@@ -99,17 +99,15 @@ pub fn speed_against_first(models: &[(&str, &Loaded, &Timing)]) -> Result<Table>
 pub fn speed_in_words(models: &[(&str, &Loaded, &Timing)]) -> Result<Summary> {
     let [(base, first_model, first), others @ ..] = models else { return Err(nothing()) };
     let sentence = |(name, loaded, timing): &(&str, &Loaded, &Timing)| {
-        let Statistics { median, low, high, .. } = timing.times_as_fast_as(first)?;
-        let told = |from: f64, above: &'static str, below: &'static str| match () {
-            () if low > from => above,
-            () if high < from => below,
-            () => "not told apart from",
+        let times = timing.times_as_fast_as(first)?;
+        let told = |from: f64, above: &'static str, below: &'static str| match times.side_of(from) {
+            Some(Ordering::Greater) => above,
+            Some(_) => below,
+            None => "not told apart from",
         };
         let bytes = by_bytes(first_model, loaded);
         let (verdict, theory) = (told(1.0, "faster than", "slower than"), told(bytes, "more than", "less than"));
-        Ok(format!(
-            "{name}: {verdict} {base}, {median:.2} [{low:.2}, {high:.2}] times as fast, {theory} the {bytes:.2} of its bytes."
-        ))
+        Ok(format!("{name}: {verdict} {base}, {times:.2} times as fast, {theory} the {bytes:.2} of its bytes."))
     };
     let sentences = others.iter().map(sentence).collect::<Result<Vec<_>>>()?;
     Ok(sentences.into_iter().fold(Summary::new("Which format decodes faster?"), Summary::point))

@@ -3,9 +3,11 @@
 
 use quantlab::error::Result;
 use quantlab::quant::{E2M1, FourBitOptions, Quantized4Bit};
+use quantlab::report::Estimate;
 
 use super::configurations::row_of;
 use super::{Blocks, ExperimentRow, FormatQuality, FormatSpeed, SampleLayer, typical_absmax};
+use crate::tables::is_faster;
 use crate::{Claims, claim};
 
 /// How far out the largest weight of a block lies for which NF4's numbers were made, in standard deviations.
@@ -139,8 +141,8 @@ pub fn qat_claims(quality: &[FormatQuality]) -> Claims {
             let row = quality.iter().find(|one| one.name == format!("{id}, {format}"))?;
             Some(&row.comparison)
         };
-        let spared = of("embedded")?.kl_divergence_above(of("embedded:qat")?)?;
-        Some(spared.value > 1.96 * widened * spared.standard_error)
+        let spared = Estimate::from(of("embedded")?.kl_divergence_above(of("embedded:qat")?)?);
+        Some(spared.value > widened * spared.half_width())
     };
     let sentence = |format: &str| {
         let how = match spares(format, 2.0) {
@@ -163,7 +165,7 @@ pub fn speed_claims(speed: &[FormatSpeed]) -> Claims {
             let rows: Vec<&FormatSpeed> = speed.iter().filter(of_engine).collect();
             row_of(&rows, |one| one.name.as_str(), format).copied()
         };
-        Some(row(false)?.timing.times_as_fast_as(&row(true)?.timing).ok()?.low > 1.0)
+        Some(is_faster(row(false)?.timing.times_as_fast_as(&row(true)?.timing).ok()?))
     };
     Claims::new("Fused kernels against separate operations, round by round")
         .that("INT8 decodes faster with a fused kernel than by libtorch.", faster("INT8"))

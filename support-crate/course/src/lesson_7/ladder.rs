@@ -9,6 +9,7 @@ use quantlab::model::WeightMatrix;
 use quantlab::report::{Estimate, Table};
 
 use super::Work;
+use crate::tables::{is_faster, medians_of};
 use crate::{Complaint, ask};
 
 /// A kernel with its name: it writes all outputs of a ladder's matrix.
@@ -150,7 +151,7 @@ impl Ladder {
     /// Whether a kernel is faster than the first one, by the whole interval of the ratio; `None` if either does not work yet.
     pub fn beats_first(&self, name: &str) -> Option<bool> {
         let at = self.index(name).filter(|at| *at < self.kernels())?;
-        Some(self.against(at, 0)?.low > 1.0)
+        Some(is_faster(self.against(at, 0)?))
     }
 
     /// The part of memory's bandwidth that one reached, round by round.
@@ -188,14 +189,13 @@ impl Ladder {
     pub fn table(&self) -> Table {
         let all = || 0..self.names.len();
         let above = |index: usize| if index == 0 { None } else { self.against(index, index - 1) };
-        let n = self.rounds.len();
-        let confidence = all().find_map(|index| self.rate(index)).map_or(0.0, |rate| 100.0 * rate.confidence);
+        let medians = medians_of(all().find_map(|index| self.rate(index)), "round");
         let table = Table::new(format!("{}: how fast weights are read", self.format))
             .column("by", "", self.names.clone())
             .column("read", "GB/s", all().map(|index| self.rate(index)))
             .column("of memory", "%", all().map(|index| self.of_memory(index).map(|part| Estimate::from(part) * 100.0)))
             .column("against the row above", "times as fast", all().map(above))
-            .note(format!("medians of {n} rounds with their {confidence:.0}% intervals; ratios are paired by round"))
+            .note(format!("{medians}; ratios are paired by round"))
             .note(format!("a matrix of random weights | {BUILD} build"));
         self.missing.iter().fold(table, |table, why| table.note(why.as_str()))
     }
@@ -227,7 +227,11 @@ pub(super) mod tests {
             weights: 250_000_000,
             bytes: 1e9,
             names: ["one sum", "vectors", LIBRARY, "memory itself, 2 threads"].map(str::to_owned).to_vec(),
-            rounds: vec![vec![4.0, 8.0, 16.0, 20.0], vec![2.0, 6.0, 8.0, 10.0], vec![3.0, 6.0, 12.0, 15.0]],
+            rounds: [[4.0, 8.0, 16.0, 20.0], [2.0, 6.0, 8.0, 10.0], [3.0, 6.0, 12.0, 15.0]]
+                .repeat(2)
+                .iter()
+                .map(|round| round.to_vec())
+                .collect(),
             differences: vec![1e-7, 2e-7],
             missing: vec!["rows: not yet".to_owned()],
         }

@@ -57,16 +57,12 @@ impl Limits {
 
     /// All of them, each arithmetic with its ridge: from how many operations per byte on it is the limit.
     pub fn table(&self) -> Table {
-        let (n, confidence) = (self.gb_per_s.n, 100.0 * self.gb_per_s.confidence);
         Table::new(format!("This machine reads {:.1} GB/s", self.gb_per_s))
             .column("numbers", "", self.gops.map(|(name, _)| name))
             .column("arithmetic", "10^9 operations/s", self.gops.map(|(_, gops)| gops))
             .column("ridge", "operations/byte", self.gops.map(|(_, gops)| gops.median / self.gb_per_s.median))
             .digits("ridge", 3)
-            .note(format!(
-                "medians of {n} rounds with their {confidence:.0}% intervals, measured in turn, on {} threads",
-                threads()
-            ))
+            .note(format!("{}, measured in turn, on {} threads", self.gb_per_s.medians_of("round"), threads()))
     }
 
     /// Shows the table as a notebook cell's value.
@@ -87,6 +83,8 @@ pub struct ModelRun {
     pub work: Work,
     /// How many of them in a second.
     pub per_s: Estimate,
+    /// How often it was measured, and how sure its interval is: `medians of 6 rounds with their 97% intervals`.
+    pub medians: String,
     /// What it was measured on.
     pub run: RunInfo,
 }
@@ -134,7 +132,8 @@ pub fn model_table(runs: &[ModelRun], limits: &Limits, least_seconds: impl Fn(&W
         .column("of the roof", "%", (0..runs.len()).map(|at| of_roof.get(at).copied()))
         .digits("intensity", 3)
         .digits("of the roof", 2)
-        .note("medians of 6 rounds with their 97% intervals; 4-bit weights are multiplied in float32")
+        .note(runs.first().map_or("nothing timed yet", |run| &run.medians))
+        .note("4-bit weights are multiplied in float32; of the roof: by medians, measured apart from the limits")
         .note(
             "the head stays as it was loaded, and its bytes count: int8 and NF4 do fewer operations with each byte than \
              in a matrix of these formats alone",
@@ -177,18 +176,20 @@ pub fn model_runs(
     for (at, (format, loaded)) in formats.iter().enumerate() {
         let [one, many] = [&timings[0][at], &timings[1][at]];
         let Statistics { median, low, high, .. } = one.ttft_ms;
+        let medians = one.ttft_ms.medians_of("round");
         let prefill = Estimate::new(1e3 / median, 1e3 / high, 1e3 / low);
         let of_each = Estimate::from(many.decode_tokens_per_s) * (1.0 / batch as f64);
         let rows = [
-            (format!("prefill of {} tokens", one.prompt_tokens), one.prompt_tokens, 1, prefill),
-            ("decode".to_owned(), 1, 1, one.decode_tokens_per_s.into()),
-            (format!("decode of {batch} at once"), batch, batch, of_each),
+            (format!("prefill of {} tokens", one.prompt_tokens), one.prompt_tokens, 1, prefill, &one.run),
+            ("decode".to_owned(), 1, 1, one.decode_tokens_per_s.into(), &one.run),
+            (format!("decode of {batch} at once"), batch, batch, of_each, &many.run),
         ];
-        runs.extend(rows.map(|(phase, m, of_head, per_s)| ModelRun {
+        runs.extend(rows.map(|(phase, m, of_head, per_s, run)| ModelRun {
             name: format!("{phase}, {format}"),
             work: work_of(loaded, m, of_head, &work),
             per_s,
-            run: one.run.clone(),
+            medians: medians.clone(),
+            run: run.clone(),
         }));
     }
     Ok(runs)

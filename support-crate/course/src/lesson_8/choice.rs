@@ -1,5 +1,7 @@
 //! Three ways to serve, and what each takes.
 
+use std::cmp::Ordering;
+
 use quantlab::error::Result;
 use quantlab::measure::{CacheComparison, RunInfo, Statistics, Uncertain, compare_caches};
 use quantlab::model::{CacheFormat, LoadOptions, Loaded, load_model};
@@ -9,7 +11,7 @@ use quantlab::serve::{Request, ServerOptions, ServingReport, serve};
 
 use super::serving::{Percentile, Scheduler, measured_ttft};
 use crate::held_out_samples;
-use crate::tables::{BY_ROUND, milliseconds, told_apart};
+use crate::tables::{BY_ROUND, medians_of, milliseconds, places, told_apart};
 
 /// What a way to serve took for the same requests, all at once, round by round.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,8 +36,8 @@ pub struct ServingRow {
     pub run: RunInfo,
 }
 
-/// Serves the requests in three ways, one run of each in every round: weights and keys and values in float32; int8 and
-/// float16; int4 and int8.
+/// Serves the requests in three ways, one run of each in every round, which they begin in turn: weights, keys and values in
+/// float32; int8 and float16; int4 and int8.
 ///
 /// # Errors
 /// No rounds; a model that cannot be loaded once more; what the server reports.
@@ -59,13 +61,14 @@ pub fn serving_rows(
     ];
     let mut reports: Vec<Vec<ServingReport>> = vec![Vec::new(); ways.len()];
     for round in 0..=rounds {
-        for ((_, loaded, cache), reports) in ways.iter().zip(&mut reports) {
-            let options = ServerOptions { cache_format: Some(*cache), ..options.clone() };
+        for place in places(round, ways.len()) {
+            let (_, loaded, cache) = ways[place];
+            let options = ServerOptions { cache_format: Some(cache), ..options.clone() };
             // The first round warms up, for which one request will do.
             let arrivals = if round == 0 { &arrivals[..arrivals.len().min(1)] } else { arrivals };
             let report = serve(loaded, arrivals, &options, plan)?;
             if round > 0 {
-                reports.push(report);
+                reports[place].push(report);
             }
         }
     }
@@ -114,12 +117,6 @@ pub fn serving_rows(
     ways.iter().zip(&reports).zip(&quality).map(row).collect()
 }
 
-/// What the intervals of a table are whose first row has this one.
-pub(super) fn rounds_of(first: Option<Statistics>) -> String {
-    let Some(Statistics { n, confidence, .. }) = first else { return "no runs yet".to_owned() };
-    format!("medians of {n} rounds with their {:.0}% intervals", 100.0 * confidence)
-}
-
 /// Speed and waiting of each way to serve.
 pub fn serving_table(rows: &[ServingRow]) -> Table {
     let others =
@@ -131,7 +128,7 @@ pub fn serving_table(rows: &[ServingRow]) -> Table {
         .column("so it is", "", others(|row| row.of_first).map(|ratio| ratio.map_or("", told_apart)))
         .column("TTFT, p90", "ms", rows.iter().map(|row| milliseconds(row.ttft_s)))
         .column("between tokens, p90", "ms", rows.iter().map(|row| milliseconds(row.gap_s)))
-        .note(rounds_of(rows.first().map(|row| row.tokens_per_s)))
+        .note(medians_of(rows.first().map(|row| row.tokens_per_s), "round"))
         .note(format!("times the first: {BY_ROUND}"))
         .note(RunInfo::of_all(rows.iter().map(|row| &row.run)))
 }
@@ -140,10 +137,11 @@ pub fn serving_table(rows: &[ServingRow]) -> Table {
 /// that, paired by round.
 pub fn budget_table(rows: &[ServingRow], part: f64) -> Table {
     let mib = rows.first().map_or(0.0, |first| part * first.mib.iter().sum::<f64>());
-    let keeps = |row: &ServingRow| match row.gap_of_first {
+    let keeps = |row: &ServingRow| match row.gap_of_first.side_of(1.0) {
         _ if row.mib.iter().sum::<f64>() > mib => "too much memory",
-        Statistics { low, .. } if low > 1.0 => "too slow",
-        Statistics { high, .. } if high > 1.0 => "time not told apart",
+        Some(Ordering::Greater) => "too slow",
+        // The first itself takes as long as it does.
+        None if (row.gap_of_first.low, row.gap_of_first.high) != (1.0, 1.0) => "time not told apart",
         _ => "yes",
     };
     Table::new("Ways to serve: two budgets, and what predictions pay")
@@ -155,5 +153,49 @@ pub fn budget_table(rows: &[ServingRow], part: f64) -> Table {
         .column("KL divergence", "nats", rows.iter().map(|row| row.kl_divergence))
         .note(format!("budgets: {mib:.0} MiB, and no longer between two tokens (p90) than the first, paired by round"))
         .note("between tokens, of the first: that time as a part of the first's")
-        .note("time not told apart: it fits into the memory, and the interval of this part contains 1")
+        .note("time not told apart: it fits into the memory, and this part's interval contains 1 or is of few rounds")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quantlab::model::{Device, load_model_and_tokenizer};
+
+    #[test]
+    fn a_budget_is_kept_where_the_interval_says_so() {
+        let run = RunInfo::of(&load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu).unwrap());
+        let row = |name, mib, gaps: &[f64]| {
+            let of = |values: &[f64]| Statistics::of(values).unwrap();
+            let [one, gap_of_first] = [of(&[1.0; 6]), of(gaps)];
+            let kl_divergence = Uncertain { value: 0.0, standard_error: 0.0 };
+            ServingRow {
+                name,
+                mib: [mib, 1.0],
+                tokens_per_s: one,
+                of_first: one,
+                ttft_s: one,
+                gap_s: one,
+                gap_of_first,
+                kl_divergence,
+                run: run.clone(),
+            }
+        };
+        let rows = [
+            row("first", 9.0, &[1.0; 6]),
+            row("large", 10.0, &[0.5; 6]),
+            row("slow", 4.0, &[1.1, 1.2, 1.1, 1.2, 1.3, 1.2]),
+            row("unsure", 4.0, &[0.9, 1.2, 1.1, 1.2, 1.3, 1.2]),
+            row("few", 4.0, &[0.5; 3]),
+            row("good", 4.0, &[0.5; 6]),
+        ];
+        let kept = |part| {
+            let csv = budget_table(&rows, part).to_csv_string().unwrap();
+            let words = ["too much memory", "too slow", "time not told apart", "yes"];
+            let word = |line: &str| words.iter().position(|word| line.contains(word)).unwrap();
+            csv.lines().skip(1).map(word).collect::<Vec<_>>()
+        };
+        assert_eq!((kept(1.0), kept(0.6)), (vec![3, 0, 1, 2, 2, 3], vec![0, 0, 1, 2, 2, 3]));
+        let text = serving_table(&rows).to_text();
+        assert!(text.contains("medians of 6 rounds") && text.contains("not told apart"), "{text}");
+    }
 }

@@ -3,14 +3,13 @@
 use quantlab::error::{Error, Result};
 use quantlab::generate::{Draft, GenerateOptions, Speculative};
 use quantlab::interrupt;
-use quantlab::measure::{Metrics, RunInfo, Runs, Statistics, WallClock, stopwatch};
+use quantlab::measure::{Metrics, RunInfo, Runs, Statistics, Uncertain, WallClock, stopwatch};
 use quantlab::model::{CausalLm, KvCache, Loaded, LogitPositions, TokenBatch};
 use quantlab::report::{Estimate, LinePlot, Table};
 use rand::Rng;
 
-use super::choice::rounds_of;
 use crate::cases::random;
-use crate::tables::{percent, told_apart};
+use crate::tables::{medians_of, percent, places, told_apart};
 use crate::{Claims, claim, held_out_samples};
 
 /// New tokens of a run.
@@ -138,27 +137,34 @@ pub fn draft_runs(
     for (text, ids) in beginnings(loaded)? {
         let drafts = [(LOOKUP, Draft::PromptLookup { ngram: 3 }), (name, Draft::Model(&*draft.model))];
         let kinds: Vec<_> = drafts.iter().flat_map(|kind| guesses.iter().map(move |n| (*kind, *n))).collect();
-        let (mut plain, mut seconds, mut found) = (Vec::new(), vec![Vec::new(); kinds.len()], Vec::new());
+        // The last place is that of the plain run.
+        let (mut seconds, mut found) = (vec![Vec::new(); kinds.len() + 1], vec![None; kinds.len()]);
         let mut tokens = Vec::new();
         for round in 0..=rounds {
             interrupt::check()?;
             // The first round warms up.
             let options = options(if round == 0 { FEW } else { NEW });
-            let (generated, time) = stopwatch(&WallClock, &*loaded.model, || loaded.generate_tokens(&ids, &options))?;
-            tokens = generated.tokens;
-            let mut of_round = Vec::new();
-            for ((_, draft), n) in &kinds {
-                let work = || loaded.generate_speculative(&ids, *draft, *n, &options);
-                of_round.push(stopwatch(&WallClock, &*loaded.model, work)?);
+            for place in places(round, seconds.len()) {
+                let time = if let Some(((_, draft), n)) = kinds.get(place) {
+                    let work = || loaded.generate_speculative(&ids, *draft, *n, &options);
+                    let (guessed, time) = stopwatch(&WallClock, &*loaded.model, work)?;
+                    found[place] = Some(guessed);
+                    time
+                } else {
+                    let work = || loaded.generate_tokens(&ids, &options);
+                    let (generated, time) = stopwatch(&WallClock, &*loaded.model, work)?;
+                    tokens = generated.tokens;
+                    time
+                };
+                if round > 0 {
+                    seconds[place].push(Metrics::of(NEW, time));
+                }
             }
-            if round > 0 {
-                plain.push(Metrics::of(NEW, time));
-                seconds.iter_mut().zip(&of_round).for_each(|(all, (_, time))| all.push(Metrics::of(NEW, *time)));
-            }
-            found = of_round.into_iter().map(|(found, _)| found).collect();
         }
-        let plain = Runs::of(plain)?;
-        for ((((draft, kind), guesses), found), seconds) in kinds.into_iter().zip(found).zip(seconds) {
+        let plain = Runs::of(seconds.pop().unwrap_or_default())?;
+        for ((((draft, kind), guesses), found), seconds) in
+            kinds.into_iter().zip(found.into_iter().flatten()).zip(seconds)
+        {
             runs.push(DraftRun {
                 text,
                 draft: draft.to_owned(),
@@ -270,7 +276,7 @@ pub fn drafts_speed_table(runs: &[DraftRun], loaded: &Loaded, tokens_per_pass: i
         .digits("by formula", 3)
         .note("a step is a pass of the model over one token; ratios are paired by round")
         .note("in what was measured is the prompt's pass, too, which the formula leaves out")
-        .note(format!("{} | {}", RunInfo::of(loaded), rounds_of(runs.first().map(|run| run.times_as_fast))))
+        .note(format!("{} | {}", RunInfo::of(loaded), medians_of(runs.first().map(|run| run.times_as_fast), "round")))
 }
 
 /// Tokens a pass by the learner's formula from the acceptance that was measured, of each run; none as long as there is no
@@ -391,9 +397,8 @@ impl Draws {
         let share = |counts: &[usize]| -> Vec<Estimate> {
             let times = counts.iter().sum::<usize>() as f64;
             let of = |count: &usize| {
-                let share = *count as f64 / times;
-                let off = 1.96 * (share * (1.0 - share) / times).sqrt();
-                percent(Estimate::new(share, share - off, share + off))
+                let value = *count as f64 / times;
+                percent(Uncertain { value, standard_error: (value * (1.0 - value) / times).sqrt() }.into())
             };
             counts.iter().map(of).collect()
         };

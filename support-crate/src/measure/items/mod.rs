@@ -4,6 +4,7 @@ mod scores;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use scores::right;
 pub use scores::{ItemComparison, ItemScore, ItemScores};
 
 use super::RunInfo;

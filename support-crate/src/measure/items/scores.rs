@@ -118,7 +118,7 @@ impl ItemScores {
 }
 
 /// 1 for an item that is right and 0 for one that is wrong; if two choices are equally likely, nothing is decided.
-fn right(margin: f64) -> f64 {
+pub(crate) fn right(margin: f64) -> f64 {
     if margin > 0.0 { 1.0 } else { 0.0 }
 }
 

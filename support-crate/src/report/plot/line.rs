@@ -119,7 +119,7 @@ impl LinePlot {
 
     /// Adds independent runs, in the order in which they were made, numbered from 1, and at a distance to
     /// the right of runs added before: a point for each, no line between them, and their median with its
-    /// 95% interval as a band (see [`Statistics`]).
+    /// interval as a band (see [`Statistics`]).
     ///
     /// # Errors
     /// No runs; values that are NaN, infinite or above 1e100.
@@ -235,7 +235,9 @@ impl LinePlot {
         }
         scene.references(chart, false);
         looked.iter().for_each(|(series, look)| series.write(&mut scene, *look, &y));
-        let least = self.series.iter().filter_map(|series| Some(series.runs()?.confidence)).min_by(f64::total_cmp);
+        // A single run has no band.
+        let several = self.series.iter().filter_map(Series::runs).filter(|runs| runs.n > 1);
+        let least = several.map(|runs| runs.confidence).min_by(f64::total_cmp);
         scene.band = least
             .map_or_else(String::new, |least| format!("line and band: median with its {:.0}% interval", 100.0 * least));
         Ok(scene)

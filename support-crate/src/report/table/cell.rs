@@ -143,18 +143,23 @@ impl NumberStyle {
 }
 
 /// One count of decimals for the column, from its values (four digits, three below one) or from its
-/// narrowest interval (two digits); three digits of each number if the column spans too much.
+/// narrowest interval (two digits of half its width, or one of its narrower side if that takes more: an interval may lie
+/// almost all on one side of its value); three digits of each number if the column spans too much.
 fn automatic(numbers: &[Estimate]) -> NumberStyle {
     let values: Vec<f64> = numbers.iter().map(|number| number.value).collect();
     let largest = values.iter().copied().filter(|value| value.is_finite()).fold(0.0, |a, b| b.abs().max(a));
     let Some(plain) = common_decimals(&values, if largest < 1.0 { 3 } else { 4 }) else {
         return NumberStyle::Significant(3);
     };
-    let widths = numbers.iter().map(Estimate::half_width).filter(|width| width.is_finite() && *width > 0.0);
-    match widths.reduce(f64::min) {
-        Some(narrowest) => {
+    let narrowest = |widths: &mut dyn Iterator<Item = f64>| {
+        widths.filter(|width| width.is_finite() && *width > 0.0).reduce(f64::min)
+    };
+    let half = narrowest(&mut numbers.iter().map(Estimate::half_width));
+    let side = narrowest(&mut numbers.iter().flat_map(|Estimate { value, low, high }| [value - low, high - value]));
+    match half.zip(side) {
+        Some((half, side)) => {
             let ends: Vec<f64> = numbers.iter().flat_map(|number| [number.value, number.low, number.high]).collect();
-            let most = decimals_for(narrowest, 2).min(decimals_for(largest, 5));
+            let most = decimals_for(half, 2).max(decimals_for(side, 1)).min(decimals_for(largest, 5));
             NumberStyle::Decimals(needed_decimals(&ends, most))
         }
         None => NumberStyle::Decimals(plain),
@@ -266,6 +271,8 @@ mod tests {
         assert_eq!(written(&cells, Digits::Auto, false), ["12.35 [12.11, 12.62]"]);
         assert_eq!(written(&cells, Digits::Decimals(1), false), ["12.3 [12.1, 12.6]"]);
         assert_eq!(written(&cells, Digits::Significant(3), true), ["12.3 \u{b1} 0.3"]);
+        let skewed = [Cell::from(Estimate::new(0.31, 0.3, 25.0))];
+        assert_eq!(written(&skewed, Digits::Auto, false), ["0.31 [0.30, 25.00]"]);
     }
 
     #[test]

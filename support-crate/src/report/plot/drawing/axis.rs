@@ -84,13 +84,13 @@ impl Axis {
         Self { ticks, log: true, ..Self::bare(low, high) }
     }
 
-    /// The same axis with a tick at each of the values, and some room beyond them, if there is room for their labels
-    /// within `length` pixels; for values that are powers of two, at every second one, every third...
-    pub fn with_ticks_at(self, values: &[f64], size: f64, length: f64) -> Self {
+    /// The same axis with a tick at each of the values, and some room beyond `all` that is to be seen, if there is room for
+    /// their labels within `length` pixels; for values that are powers of two, at every second one, every third...
+    pub fn with_ticks_at(self, values: &[f64], all: &[f64], size: f64, length: f64) -> Self {
         let mut distinct = values.to_vec();
         distinct.sort_by(f64::total_cmp);
         distinct.dedup();
-        let (low, high) = extent(&distinct);
+        let (low, high) = extent(all);
         let doubling = distinct.iter().all(|value| value.log2().fract() == 0.0);
         for every in 1..=if doubling { distinct.len() } else { 1 } {
             let is_tick = |value: &f64| every == 1 || (value.log2() as i64).rem_euclid(every as i64) == 0;
@@ -125,6 +125,12 @@ impl Axis {
     pub fn of_unscaled(mut self, factor: f64) -> Self {
         self.ticks.iter_mut().for_each(|tick| tick.value /= factor);
         Self { low: self.low / factor, high: self.high / factor, ..self }
+    }
+
+    /// Whether a value falls on the axis: what lies beyond an end is drawn there.
+    pub fn has(&self, value: f64) -> bool {
+        let (low, high) = (self.low.min(self.high), self.low.max(self.high));
+        (low - 1e-9 * low.abs()..=high + 1e-9 * high.abs()).contains(&value)
     }
 
     /// Where a value falls: 0 at the low end, 1 at the high end.

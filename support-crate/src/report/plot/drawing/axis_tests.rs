@@ -33,9 +33,13 @@ fn lengths_begin_at_zero_and_counts_have_whole_ticks() {
 fn a_logarithmic_axis_has_round_ticks_or_those_of_the_data() {
     assert_eq!(labels(&Axis::logarithmic(&[1.0, 1000.0], 6)), ["1", "10", "100", "1,000"]);
     let lengths = [8.0, 64.0, 512.0];
-    let axis = Axis::logarithmic(&lengths, 6).with_ticks_at(&lengths, 13.0, 600.0);
+    let axis = Axis::logarithmic(&lengths, 6).with_ticks_at(&lengths, &lengths, 13.0, 600.0);
     assert_eq!(labels(&axis), ["8", "64", "512"]);
     assert!((axis.position(64.0) - 0.5).abs() < 1e-12);
+    let with_ends = [2.0, 8.0, 64.0, 512.0];
+    let wide = Axis::logarithmic(&with_ends, 6).with_ticks_at(&lengths, &with_ends, 13.0, 600.0);
+    assert_eq!(labels(&wide), ["8", "64", "512"]);
+    assert_eq!([2.0, 512.0, 1.0, 0.0].map(|value| wide.has(value)), [true, true, false, false]);
     assert_eq!(labels(&Axis::logarithmic(&[3.1, 3.3], 6)), ["3.10", "3.15", "3.20", "3.25", "3.30"]);
     assert_eq!(
         labels(&Axis::logarithmic(&[3e-4, 700.0], 9)),
@@ -47,7 +51,7 @@ fn a_logarithmic_axis_has_round_ticks_or_those_of_the_data() {
 #[test]
 fn sizes_that_double_have_ticks_at_powers_of_two() {
     let labelled = |sizes: &[f64], length| {
-        let axis = Axis::logarithmic(sizes, 9).with_ticks_at(sizes, 13.0, length);
+        let axis = Axis::logarithmic(sizes, 9).with_ticks_at(sizes, sizes, 13.0, length);
         labels(&axis).join(" ")
     };
     let sizes: Vec<f64> = (0..11).map(|power| f64::from(1 << power)).collect();

@@ -71,7 +71,7 @@ impl Chart {
     /// The horizontal axis for values that were varied.
     pub fn across(&self, values: impl IntoIterator<Item = Estimate>) -> Result<Scale> {
         self.scale(&self.x, "horizontal", values, |values, own, log| match log {
-            true => Axis::logarithmic(values, TICKS_ACROSS).with_ticks_at(own, LABEL_SIZE, ACROSS),
+            true => Axis::logarithmic(values, TICKS_ACROSS).with_ticks_at(own, values, LABEL_SIZE, ACROSS),
             false => Axis::varied(values, TICKS_ACROSS),
         })
     }

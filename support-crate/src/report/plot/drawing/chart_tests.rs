@@ -143,6 +143,24 @@ fn runs_are_points_beside_each_other_with_their_median() {
     let alone = LinePlot::new("t").y("latency", "s").runs("", [3.0, 1.0, 2.0]).unwrap();
     assert!(words(&alone.to_svg().unwrap()).contains(&"median: 2.00 s"));
     assert_eq!(csv(alone.table()), "x,latency (s)\n1,3.0\n2,1.0\n3,2.0\n");
+    let single = LinePlot::new("t").runs("", [3.0]).unwrap().to_svg().unwrap();
+    assert!(!single.contains("interval"), "{single}");
+}
+
+#[test]
+fn intervals_across_lie_on_a_logarithmic_axis() {
+    let plot = |low: f64| {
+        let plot = TradeOff::new("t").point("a", Estimate::new(10.0, low, 50.0), 1.0).unwrap();
+        plot.point("b", 20.0, 2.0).unwrap().log_x()
+    };
+    let axis = plot(2.0).scene().unwrap().x;
+    assert!(axis.low <= 2.0 && axis.high >= 50.0, "{axis:?}");
+    // An end at zero has no place there, and no cap.
+    let strokes = |svg: String| {
+        let is_stroke = |line: &&str| line.contains("stroke=\"#5B3F9B\"") && line.contains("stroke-width=\"14\"");
+        svg.lines().filter(is_stroke).count()
+    };
+    assert_eq!([9.0, 0.0].map(|low| strokes(plot(low).to_svg().unwrap())), [3, 2]);
 }
 
 #[test]

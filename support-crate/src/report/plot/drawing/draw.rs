@@ -107,7 +107,9 @@ impl Mark {
                 let seen = !radius.is_some_and(|radius| hides(radius, length));
                 for style in styles.into_iter().skip(usize::from(radius.is_some())).filter(|_| seen) {
                     paper.draw(&PathElement::new(vec![*from, *to], style))?;
-                    for end in [*from, *to] {
+                    // An interval that runs off the axis has no end there.
+                    let (x, y) = (paper.as_coord_spec().x_spec(), paper.as_coord_spec().y_spec());
+                    for end in [*from, *to].into_iter().filter(|end| x.has(end.0) && y.has(end.1)) {
                         let cap = PathElement::new(vec![(-cap.0, -cap.1), cap], style);
                         paper.draw(&(EmptyElement::at(end) + cap))?;
                     }

@@ -1,5 +1,6 @@
-//! Sizes, colours, markers and dashes. A format has its own in every picture; each series differs from the others in more than
-//! its hue, so that a plot reads in grey and for readers who can tell few colours apart.
+//! Sizes, colours, markers and dashes. A format has its own in every picture; lines and markers of a series differ from the
+//! others' in more than their hue, so that a plot reads in grey and for readers who can tell few colours apart. Bars have only
+//! their colour, and their names beside them.
 
 use plotters::style::{Color, RGBAColor, RGBColor};
 
