@@ -2,7 +2,7 @@
 //!
 //! `config_groups` say which layers are quantized how. A layer in `pack-quantized` has `weight_packed` (n, k bits / 32),
 //! streams of bits along the rows, `weight_scale` (n, groups), `weight_zero_point` (n bits / 32, groups) unless it is
-//! symmetric, `weight_shape`, and `weight_g_idx` (k) where versions before 0.12 sorted columns; numbers are signed, and
+//! symmetric, `weight_shape`, and `weight_g_idx` (k) where versions before 0.19 sorted columns; numbers are signed, and
 //! stored with an offset. In `float-quantized` and `int-quantized`, `weight` has a byte for each number; in
 //! `nvfp4-pack-quantized` and `mxfp4-pack-quantized`, `weight_packed` (n, k / 2) has two E2M1 codes a byte, the first in
 //! the lower half, for scales in E4M3 divided by `weight_global_scale`, or in E8M0.
@@ -346,8 +346,8 @@ impl std::fmt::Display for CompressedTensors {
     }
 }
 
-/// `None` for anything but affine int4.
-pub(super) fn write(config: &QuantizationConfig) -> Option<Value> {
+/// `None` for anything but affine int4. `in_whole`: the names of layers to skip mean no others.
+pub(super) fn write(config: &QuantizationConfig, in_whole: bool) -> Option<Value> {
     let QuantizationMethod::Int4 { group_size, int8_inputs: false, .. } = config.method else { return None };
     let mut ignore = match config.head {
         Head::AsLoaded => vec!["lm_head".to_owned()],
@@ -355,6 +355,10 @@ pub(super) fn write(config: &QuantizationConfig) -> Option<Value> {
         Head::Int8 => return None,
     };
     for name in config.skip_modules.iter().flatten().filter(|name| *name != "lm_head") {
+        if in_whole {
+            ignore.push(name.clone());
+            continue;
+        }
         // What a name to skip means: see `names` in `config.rs`.
         let escaped = name.replace('.', "\\.");
         ignore.extend([format!("re:(.*\\.)?{escaped}$"), format!("re:.*{escaped}\\..*")]);

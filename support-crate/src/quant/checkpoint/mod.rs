@@ -18,9 +18,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::QuantizationConfig;
+use super::config::names_any;
 use crate::error::{Error, Result};
 pub(super) use bitsandbytes::METHOD as BITSANDBYTES;
 pub(super) use compressed_tensors::METHOD as COMPRESSED_TENSORS;
+use names::Pattern;
 pub(crate) use packed::PackedLayer;
 pub(crate) use parts::{Part, Parts};
 
@@ -220,7 +222,42 @@ impl QuantizationConfig {
     /// # Errors
     /// A format that no checkpoint has.
     pub fn to_json(&self) -> Result<Value> {
-        bitsandbytes::write(self).or_else(|| compressed_tensors::write(self)).ok_or_else(|| {
+        self.json(false)
+    }
+
+    /// The same for a model that was saved as these tensors, by name and shape: it names layers to skip in whole, which
+    /// means the same to every version of the packages, and says so if columns are in another order.
+    ///
+    /// # Errors
+    /// As [`to_json`](Self::to_json).
+    pub(crate) fn to_json_of(&self, tensors: &[(String, Vec<usize>)]) -> Result<Value> {
+        let named = |skipped: &Vec<String>| {
+            let matrices = tensors.iter().filter(|(_, shape)| shape.len() == 2);
+            let layers = matrices.filter_map(|(name, _)| name.strip_suffix(".weight"));
+            layers.filter(|&name| name != "lm_head" && names_any(skipped, name)).map(str::to_owned).collect()
+        };
+        let named = Self { skip_modules: self.skip_modules.as_ref().map(named), ..self.clone() };
+        let mut json = named.json(true)?;
+        if tensors.iter().any(|(name, _)| name.ends_with(".weight_g_idx")) {
+            json["config_groups"]["group_0"]["weights"]["actorder"] = "group".into();
+        }
+        Ok(json)
+    }
+
+    /// Whether a list of layers to skip can mean this one by the rules of transformers 4, a part of a name, or of 5,
+    /// the beginning or the end of one, or a pattern for its beginning.
+    ///
+    /// Source: `_replace_with_bnb_linear` in `integrations/bitsandbytes.py` of 4.57; `should_convert_module` in
+    /// `quantizers/quantizers_utils.py` of 5.24.
+    pub(crate) fn may_skip(&self, module: &str) -> bool {
+        let names = || self.skip_modules.iter().flatten();
+        let fits = |name: &String| Pattern::new(name).is_ok_and(|pattern| pattern.fits(module));
+        names().any(|name| module.contains(name.as_str())) || names().any(fits)
+    }
+
+    /// `in_whole`: no other layer is meant by the names of those to skip.
+    fn json(&self, in_whole: bool) -> Result<Value> {
+        bitsandbytes::write(self).or_else(|| compressed_tensors::write(self, in_whole)).ok_or_else(|| {
             Error::input(format!("{self}: no checkpoint has such a format, so a config.json cannot express it"))
                 .hint("keep the model in full precision, and quantize it while it is loaded")
         })

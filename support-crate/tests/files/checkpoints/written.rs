@@ -71,10 +71,13 @@ fn settings_of_layers_survive() {
     let again = load(saved.path(), &LoadOptions::default());
     let found = again.quantization.clone().unwrap();
     assert_eq!(found.head, Head::AsLayers);
-    let skipped = found.skip_modules.unwrap();
+    let mut skipped = found.skip_modules.unwrap();
     assert_eq!(skipped.len(), 8, "{skipped:?}");
     assert!(skipped.contains(&"model.layers.0.self_attn.k_proj".to_owned()));
     assert_eq!(logits(&again), logits(&made));
+    let ignored = read_json(saved.path().join(CONFIG))["quantization_config"]["ignore"].take();
+    skipped.sort();
+    assert_eq!(ignored, json!(skipped), "in whole");
     // By the names that it now has.
     let third = load(save(&again).path(), &LoadOptions::default());
     assert_eq!((logits(&third), third.quantization), (logits(&made), again.quantization));
@@ -90,6 +93,11 @@ fn layers_that_stayed_packed_are_saved_with_every_bit() {
             let saved = save(&loaded);
             let again = load(saved.path(), &LoadOptions { engine: Some(engine), ..LoadOptions::default() });
             assert_eq!(logits(&again), logits(&loaded), "{name} on {engine}");
+            // compressed-tensors reads the order of columns only if the config says that there is one.
+            let config = read_json(saved.path().join(CONFIG));
+            let order = config["quantization_config"]["config_groups"]["group_0"]["weights"]["actorder"].as_str();
+            let is_reordered = ["gptq-4-act", "pack-4-g-idx"].contains(&name);
+            assert_eq!(order, is_reordered.then_some("group"), "{name} on {engine}");
             if name.starts_with("pack-4-g") {
                 let (found, expected) =
                     (tensors(&saved.path().join(WEIGHTS)), tensors(&folder().join(format!("{name}.safetensors"))));
