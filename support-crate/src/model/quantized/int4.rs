@@ -42,7 +42,7 @@ pub(super) fn quantize(
     let k = weights.tensor.shape[1];
     AffineInt4::check_rows(k, group_size)?;
     let fitted = |weights, fit| {
-        in_parts(weights, (2, group_size), |numbers, packed, scales| {
+        in_parts(weights, (2, group_size), f32::is_finite, |numbers, packed, scales| {
             quantize_affine_groups(numbers, group_size, bits, fit, packed, scales)
         })
     };
@@ -53,7 +53,7 @@ pub(super) fn quantize(
         Rounding::Gptq(hessians, options) => {
             let factor = hessians.factor(module, k, Factor::tile_for(group_size), options.act_order)?;
             let (last, fit) = (last_code(bits)?, options.fit());
-            in_parts_of(weights, (2, group_size), GPTQ_ROWS * k, |numbers, packed, scales| {
+            in_parts_of(weights, (2, group_size), GPTQ_ROWS * k, f32::is_finite, |numbers, packed, scales| {
                 quantize_gptq_rows(numbers, &factor, group_size, last, fit, packed, scales)
             })?
         }
