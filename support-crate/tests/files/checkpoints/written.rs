@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use quantlab::model::{Engine, LoadOptions, Loaded, load_model};
-use quantlab::quant::{Head, QuantizationConfig};
+use quantlab::model::{Engine, LoadOptions, Loaded, Precision, load_model};
+use quantlab::quant::{Head, QuantizationConfig, Rounding};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -134,6 +134,23 @@ fn layers_of_every_family() {
         let restored = load(saved.path(), &LoadOptions { dequantize: true, ..LoadOptions::default() });
         assert!(distance(&logits(&restored), &logits(&made)) < super::LOGITS, "{name}");
     }
+}
+
+/// As transformers, which multiplies layers of compressed-tensors in the precision of the model: whatever int4 was computed
+/// in, and whatever its codes were chosen by.
+#[test]
+fn what_is_saved_is_computed_in_the_precision_of_the_model() {
+    let precision = Precision::BFloat16;
+    let [float32, bfloat16] = [Precision::Float32, precision].map(|compute_dtype| {
+        let config = QuantizationConfig { compute_dtype, ..QuantizationConfig::affine(3, 32, Rounding::Nearest) };
+        let options = LoadOptions { precision, quantization: Some(config), ..LoadOptions::default() };
+        load(Path::new("tests/golden/llama-tiny"), &options)
+    });
+    let again = load(save(&float32).path(), &LoadOptions { precision, ..LoadOptions::default() });
+    let found = QuantizationConfig { compute_dtype: precision, ..QuantizationConfig::int4(32) };
+    assert_eq!(again.quantization, Some(found));
+    assert_eq!(logits(&again), logits(&bfloat16));
+    assert!(distance(&logits(&again), &logits(&float32)) > 0.0);
 }
 
 #[test]
