@@ -8,7 +8,7 @@
 //! the lower half, for scales in E4M3 divided by `weight_global_scale`, or in E8M0.
 //!
 //! Source: `compressors/` of compressed-tensors 0.20; for `weight_g_idx`, `_process_quantization` in
-//! `quantization/lifecycle/forward.py` of 0.9.
+//! `quantization/lifecycle/forward.py` of 0.9 to 0.14, `forward_helpers.py` there of 0.15 to 0.18.
 
 use std::collections::BTreeMap;
 

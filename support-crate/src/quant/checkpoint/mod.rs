@@ -217,7 +217,7 @@ impl QuantizationConfig {
 
     /// The entry for a `config.json`: as transformers writes it for bitsandbytes, or as compressed-tensors writes it for
     /// affine int4. A head in int8 is a key of this library's own, `head`; a block size other than 64 is in the layers'
-    /// quant states only.
+    /// quant states only; what affine int4 is computed in, and that its codes have fewer bits than 4, is nowhere.
     ///
     /// # Errors
     /// A format that no checkpoint has.
