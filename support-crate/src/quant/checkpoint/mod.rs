@@ -50,7 +50,7 @@ pub const CHECKPOINTS: [CheckpointFormat; 10] = [
     format("gptq", "gptq", (&[2, 3, 4, 8], &[4]), "groups of a row, in the order of columns or another; a row", false),
     format("awq", "awq", (&[4], &[4]), "groups of a row; a row", false),
     format("compressed-tensors pack-quantized", COMPRESSED_TENSORS, (&[2, 4, 8], &[4]), "groups of a row; a row", true),
-    format("compressed-tensors int-quantized", COMPRESSED_TENSORS, (&[8], &[]), "a row; the matrix", false),
+    format("compressed-tensors int-quantized", COMPRESSED_TENSORS, (&[4, 8], &[]), "groups; a row; the matrix", false),
     format("compressed-tensors float-quantized", COMPRESSED_TENSORS, (&[8], &[]), "blocks; a row; the matrix", false),
     format("compressed-tensors nvfp4-pack-quantized", COMPRESSED_TENSORS, (&[4], &[]), "groups of 16 of a row", false),
     format("compressed-tensors mxfp4-pack-quantized", COMPRESSED_TENSORS, (&[4], &[]), "groups of 32 of a row", false),
