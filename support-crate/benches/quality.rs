@@ -5,7 +5,8 @@
 //!     [--texts COUNT] [--plot FILE.png] [--json FILE.json] [--caches TOKENS] [--export FOLDER] [--checkpoints FOLDER]
 //! ```
 //!
-//! GPTQ is with `act_order` and `clipping`, SmoothQuant with an alpha of 0.85; AWQ and rotations are rounded to the nearest.
+//! GPTQ is with `act_order` and `clipping`, SmoothQuant with an alpha of 0.85; AWQ and rotations are rounded to the
+//! nearest.
 //!
 //! The model is `smollm2:float32` unless another one is named. Calibration reads the first half of the text that ships
 //! with the library, and the second half is what all formats are measured on. With `--items`, they also answer the library's

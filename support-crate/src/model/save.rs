@@ -14,10 +14,10 @@ use crate::source::{CONFIG, ModelFile, ModelFiles, TOKENIZER, WEIGHTS, WEIGHTS_I
 impl Loaded {
     /// Writes the model into a folder, as transformers and bitsandbytes save it, so that both these and
     /// [`load_model`](super::load_model) load it. Quantized layers keep every bit. Affine int4 is written as
-    /// compressed-tensors packs it (`pack-quantized`), whatever the layout of the checkpoint that it was read from; layers
-    /// of such a checkpoint that were restored are written in the precision of the model. No config says what affine int4
-    /// is computed in or how many codes of 4 bits are used: when it is loaded again, it is int4 in the precision of the
-    /// model, whatever its `compute_dtype` was.
+    /// compressed-tensors packs it (`pack-quantized`), whatever the layout of the checkpoint that it was read from;
+    /// layers of such a checkpoint that were restored are written in the precision of the model. No config says what
+    /// affine int4 is computed in or how many codes of 4 bits are used: when it is loaded again, it is int4 in the
+    /// precision of the model, whatever its `compute_dtype` was.
     ///
     /// `model.safetensors` is one file whatever its size; transformers, which splits at 5 GB, reads that as well.
     /// `config.json` is the model's own with its `dtype` and `quantization_config`. A head that was tied to the

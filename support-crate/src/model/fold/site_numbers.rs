@@ -145,8 +145,8 @@ pub fn visit_sites(
     each_site(loaded, prompts, "reading", TOKENS, &mut |numbers| visit(numbers).map(|()| Vec::new())).map(drop)
 }
 
-/// Has scales found for each site of each block, by what goes into its layers while a model reads the prompts; inputs of
-/// at most so many tokens are kept for it.
+/// Has scales found for each site of each block, by what goes into its layers while a model reads the prompts; inputs
+/// of at most so many tokens are kept for it.
 pub(super) fn each_site(
     loaded: &Loaded,
     prompts: &[impl AsRef<str>],

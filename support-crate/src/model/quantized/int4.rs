@@ -166,8 +166,8 @@ impl QuantizedWeight for Int4Matrix {
         single.chunks_exact(2).map(|pair| pair[0] | pair[1] << 4).collect()
     }
 
-    /// As `pack-quantized` of compressed-tensors has it, with scales in float32: what reads them so, as this library, has
-    /// every bit.
+    /// As `pack-quantized` of compressed-tensors has it, with scales in float32: what reads them so, as this library,
+    /// has every bit.
     fn state_dict<'a>(&'a self, module: &str) -> Result<Vec<StateTensor<'a>>> {
         let ([n, k], group) = (self.shape(), self.quantized.group_size());
         let name = |part: &str| format!("{module}.weight_{part}");

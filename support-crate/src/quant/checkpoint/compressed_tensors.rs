@@ -1,11 +1,11 @@
 //! compressed-tensors, as llm-compressor and vLLM have it.
 //!
-//! `config_groups` say which layers are quantized how. A layer in `pack-quantized` has `weight_packed` (n, k bits / 32),
-//! streams of bits along the rows, `weight_scale` (n, groups), `weight_zero_point` (n bits / 32, groups) unless it is
-//! symmetric, `weight_shape`, and `weight_g_idx` (k) where versions before 0.19 sorted columns; numbers are signed, and
-//! stored with an offset. In `float-quantized` and `int-quantized`, `weight` has a byte for each number, even of 4 bits; in
-//! `nvfp4-pack-quantized` and `mxfp4-pack-quantized`, `weight_packed` (n, k / 2) has two E2M1 codes a byte, the first in
-//! the lower half, for scales in E4M3 divided by `weight_global_scale`, or in E8M0.
+//! `config_groups` say which layers are quantized how. A layer in `pack-quantized` has `weight_packed` (n, k bits /
+//! 32), streams of bits along the rows, `weight_scale` (n, groups), `weight_zero_point` (n bits / 32, groups) unless it
+//! is symmetric, `weight_shape`, and `weight_g_idx` (k) where versions before 0.19 sorted columns; numbers are signed,
+//! and stored with an offset. In `float-quantized` and `int-quantized`, `weight` has a byte for each number, even of 4
+//! bits; in `nvfp4-pack-quantized` and `mxfp4-pack-quantized`, `weight_packed` (n, k / 2) has two E2M1 codes a byte,
+//! the first in the lower half, for scales in E4M3 divided by `weight_global_scale`, or in E8M0.
 //!
 //! Source: `compressors/` of compressed-tensors 0.20; for `weight_g_idx`, `_process_quantization` in
 //! `quantization/lifecycle/forward.py` of 0.9 to 0.14, `forward_helpers.py` there of 0.15 to 0.18.

@@ -136,8 +136,8 @@ fn layers_of_every_family() {
     }
 }
 
-/// As transformers, which multiplies layers of compressed-tensors in the precision of the model: whatever int4 was computed
-/// in, and whatever its codes were chosen by.
+/// As transformers, which multiplies layers of compressed-tensors in the precision of the model: whatever int4 was
+/// computed in, and whatever its codes were chosen by.
 #[test]
 fn what_is_saved_is_computed_in_the_precision_of_the_model() {
     let precision = Precision::BFloat16;
