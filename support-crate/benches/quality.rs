@@ -5,6 +5,9 @@
 //!     [--texts COUNT] [--plot FILE.png] [--json FILE.json] [--caches TOKENS] [--export FOLDER] [--checkpoints FOLDER]
 //! ```
 //!
+//! GPTQ is with `act_order` and `clipping`, SmoothQuant with an alpha of 0.85; AWQ and rotations are rounded to the
+//! nearest.
+//!
 //! The model is `smollm2:float32` unless another one is named. Calibration reads the first half of the text that ships
 //! with the library, and the second half is what all formats are measured on. With `--items`, they also answer the library's
 //! multiple-choice items, a minute or two for each. With `--caches`, formats of keys and values are compared instead, by how
@@ -36,6 +39,9 @@ const CALIBRATED: usize = 16;
 const MEASURED: usize = 4;
 /// Weights that share a scale, which divide the widths of SmolLM2's layers (576 and 1536).
 const GROUP: usize = 64;
+
+/// How much of the difficulty SmoothQuant moves into the weights.
+const ALPHA: f32 = 0.85;
 
 /// What the names of others' checkpoints end with.
 const SAVED: &str = " (checkpoint)";
@@ -107,6 +113,11 @@ fn main() -> Result<()> {
     let Some(arguments) = arguments()? else { return Ok(()) };
     let Arguments { model, only, items: with_items, texts: calibrated, plot, json, caches, export, checkpoints } =
         arguments;
+    let ways = ways();
+    if let Some(unknown) = only.iter().find(|name| ways.iter().all(|(known, _)| known != *name)) {
+        let known: Vec<&str> = ways.iter().map(|(name, _)| name.as_str()).collect();
+        return Err(Error::input(format!("there is no format {unknown:?}")).hint(format!("{} are", known.join(", "))));
+    }
     let full = load_model(&[&model], &LoadOptions::default())?;
     if let Some(tokens) = caches {
         return of_caches(&full, tokens);
@@ -117,7 +128,8 @@ fn main() -> Result<()> {
         full.save_pretrained(folder.join("model"))?;
         return Ok(std::fs::write(folder.join("calibration.json"), serde_json::to_vec(&calibration)?)?);
     }
-    println!("{}: calibrated on {calibrated}, measured on {MEASURED} texts of {LENGTH} characters", full.summary());
+    let (read, measuring) = (calibration.len(), measured.len());
+    println!("{}: calibrated on {read}, measured on {measuring} texts of {LENGTH} characters", full.summary());
     let items = items()?;
     let of_full = if with_items { Some(score_items(&full, &items)?) } else { None };
     if let Some(scores) = &of_full {
@@ -126,7 +138,7 @@ fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut rows = Vec::new();
     let calibration = Calibration { full: &full, texts: &calibration, hessians: OnceCell::new() };
-    let wanted = ways().into_iter().filter(|(name, _)| only.is_empty() || only.contains(name));
+    let wanted = ways.into_iter().filter(|(name, _)| only.is_empty() || only.contains(name));
     for (name, way) in wanted.chain(checkpoints.as_deref().map_or_else(|| Ok(Vec::new()), saved)?) {
         match load(&calibration, &way, folder.path()) {
             Ok(other) => {
@@ -198,7 +210,8 @@ fn arguments() -> Result<Option<Arguments>> {
             "--help" => {
                 println!(
                     "[MODEL] [--only FORMAT,FORMAT] [--items] [--texts COUNT] [--plot FILE.png] [--json FILE.json] \
-                     [--caches TOKENS] [--export FOLDER] [--checkpoints FOLDER]"
+                     [--caches TOKENS] [--export FOLDER] [--checkpoints FOLDER]\n\
+                     GPTQ is with act_order and clipping, SmoothQuant with an alpha of {ALPHA}."
                 );
                 return Ok(None);
             }
@@ -224,7 +237,7 @@ fn saved(folder: &Path) -> Result<Vec<(String, Way)>> {
 
 /// Every format, by its name.
 fn ways() -> Vec<(String, Way)> {
-    let smooth: MakeFold = |full, texts| Fold::smooth_quant(full, texts, 0.85);
+    let smooth: MakeFold = |full, texts| Fold::smooth_quant(full, texts, ALPHA);
     let mut ways = vec![
         ("bfloat16".to_owned(), Way::BFloat16),
         ("nf4".to_owned(), Way::Quantized(QuantizationConfig::nf4())),

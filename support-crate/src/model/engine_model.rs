@@ -116,12 +116,12 @@ pub trait EngineModel: fmt::Debug + Send + Sync {
     /// What the engine reports.
     fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], past_len: usize) -> Result<()>;
 
-    /// Writes the weights as a safetensors file, under the names that transformers has for them; only
-    /// [`save_pretrained`](super::Loaded::save_pretrained) makes a checkpoint of it.
+    /// Writes the weights as a safetensors file, under the names that transformers has for them, and returns these with
+    /// the shapes; only [`save_pretrained`](super::Loaded::save_pretrained) makes a checkpoint of it.
     ///
     /// # Errors
     /// A file that cannot be written, or a model that has no weights to save.
-    fn save_weights(&self, file: &Path) -> Result<()> {
+    fn save_weights(&self, file: &Path) -> Result<Vec<(String, Vec<usize>)>> {
         Err(Error::input(format!("a model on {} has no weights to write to {}", self.info().engine, file.display())))
     }
 

@@ -8,14 +8,16 @@ use serde_json::{Map, Value};
 use super::causal_lm::Seal;
 use super::{Fold, Loaded};
 use crate::error::{Context, Error, Result};
-use crate::quant::{Checkpoint, Head};
+use crate::quant::{Checkpoint, Head, QuantizationConfig};
 use crate::source::{CONFIG, ModelFile, ModelFiles, TOKENIZER, WEIGHTS, WEIGHTS_INDEX};
 
 impl Loaded {
     /// Writes the model into a folder, as transformers and bitsandbytes save it, so that both these and
     /// [`load_model`](super::load_model) load it. Quantized layers keep every bit. Affine int4 is written as
-    /// compressed-tensors packs it (`pack-quantized`), whatever the layout of the checkpoint that it was read from; layers
-    /// of such a checkpoint that were restored are written in the precision of the model.
+    /// compressed-tensors packs it (`pack-quantized`), whatever the layout of the checkpoint that it was read from;
+    /// layers of such a checkpoint that were restored are written in the precision of the model. No config says what
+    /// affine int4 is computed in or how many codes of 4 bits are used: when it is loaded again, it is int4 in the
+    /// precision of the model, whatever its `compute_dtype` was.
     ///
     /// `model.safetensors` is one file whatever its size; transformers, which splits at 5 GB, reads that as well.
     /// `config.json` is the model's own with its `dtype` and `quantization_config`. A head that was tied to the
@@ -47,7 +49,8 @@ impl Loaded {
     pub fn save_pretrained(&self, folder: impl AsRef<Path>) -> Result<()> {
         let folder = folder.as_ref();
         let files = self.files_to_save()?;
-        let config = self.config_json(&files.config)?;
+        // Before anything is written.
+        self.quantization.as_ref().map(QuantizationConfig::to_json).transpose()?;
         let others = files.others.iter().map(|(name, _)| *name);
         // A folder becomes a checkpoint when its config is there.
         let names: Vec<&str> = others.chain([TOKENIZER, WEIGHTS, CONFIG]).collect();
@@ -57,7 +60,7 @@ impl Loaded {
         }
         let incomplete = folder.join(format!(".quantlab-{}.incomplete", std::process::id()));
         fs::create_dir_all(&incomplete).context(|| format!("cannot create a folder in {}", folder.display()))?;
-        let saved = self.write_files(files, &config, &incomplete).and_then(|()| {
+        let saved = self.write_files(files, &incomplete).and_then(|()| {
             names.iter().try_for_each(|name| {
                 fs::rename(incomplete.join(name), folder.join(name)).context(|| format!("cannot write {name}"))
             })
@@ -77,19 +80,19 @@ impl Loaded {
         })
     }
 
-    fn write_files(&self, files: &ModelFiles, config: &[u8], folder: &Path) -> Result<()> {
+    fn write_files(&self, files: &ModelFiles, folder: &Path) -> Result<()> {
         let write =
             |name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes).context(|| format!("cannot write {name}"));
-        write(CONFIG, config)?;
         write(TOKENIZER, &files.tokenizer.read()?)?;
         for (name, file) in &files.others {
             write(name, &file.read()?)?;
         }
-        self.model.engine_model(Seal).save_weights(&folder.join(WEIGHTS))
+        let saved = self.model.engine_model(Seal).save_weights(&folder.join(WEIGHTS))?;
+        write(CONFIG, &self.config_json(&files.config, &saved)?)
     }
 
-    /// The config that the model was loaded with, updated to the model as it is now.
-    fn config_json(&self, source: &ModelFile) -> Result<Vec<u8>> {
+    /// The config that the model was loaded with, updated to the model as it is now; `saved` are its tensors.
+    fn config_json(&self, source: &ModelFile, saved: &[(String, Vec<usize>)]) -> Result<Vec<u8>> {
         let mut config: Map<String, Value> =
             serde_json::from_slice(&source.read_config()?).context(|| source.to_string())?;
         // What older versions of transformers call it.
@@ -105,7 +108,7 @@ impl Loaded {
             config.remove("quantization_config");
         }
         if let Some(quantization) = self.quantization.as_ref().filter(|_| !by_bitsandbytes) {
-            config.insert("quantization_config".to_owned(), quantization.to_json()?);
+            config.insert("quantization_config".to_owned(), quantization.to_json_of(saved)?);
             if quantization.head != Head::AsLoaded {
                 config.insert("tie_word_embeddings".to_owned(), false.into());
             }

@@ -236,7 +236,8 @@ pub(super) fn names_any(skipped: &[String], module: &str) -> bool {
 
 /// Whether a name to skip means this module.
 ///
-/// Source: `_replace_with_bnb_linear` in transformers `integrations/bitsandbytes.py`.
+/// Source: `_replace_with_bnb_linear` in `integrations/bitsandbytes.py` of transformers 4; 5 has another rule
+/// ([`may_skip`](QuantizationConfig::may_skip)).
 fn names(skipped: &str, module: &str) -> bool {
     let last = module.rsplit('.').next();
     skipped == module || Some(skipped) == last || module.contains(&format!("{skipped}."))

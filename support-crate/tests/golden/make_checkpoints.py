@@ -9,7 +9,7 @@ the `quantization_config`; `golden.safetensors` has `input_ids` and, for each na
 in float32 with the weights that the codes stand for, which are computed here from codes, scales and zero points before
 they are packed, or restored by compressed-tensors and hqq. These and AutoAWQ pack by their own code. AutoGPTQ and GPTQModel do not install
 without a GPU: `pack_gptq` is `QuantLinear.pack` of AutoGPTQ's `qlinear_cuda.py`, where each number of bits is a stream
-from the lowest bit of a word on. `weight_g_idx` is what compressed-tensors wrote before 0.12, by the same packing.
+from the lowest bit of a word on. `weight_g_idx` is what compressed-tensors wrote before 0.19, by the same packing.
 `written.safetensors` has two layers of `llama-tiny` by the formula of `AffineInt4`, packed by compressed-tensors.
 """
 import importlib.util

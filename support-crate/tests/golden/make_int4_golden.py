@@ -1,4 +1,4 @@
-"""Reference codes of affine int4 by GPTQ and HQQ, for tests/int4_golden.rs.
+"""Reference codes of affine int4 by GPTQ and HQQ, for tests/formats/int4_rounding.rs.
 
     python make_int4_golden.py int4_made.safetensors
 
@@ -6,8 +6,9 @@ GPTQ is written out here as in algorithm 1 of Frantar et al. 2022 (arXiv:2210.17
 its blocks of columns, which change only the order of additions: a group's scale then is that of the weights as all
 columns before it have left them, which is what the paper says ("the most current updated weights"). (Their program
 takes, within a block of 128 columns, weights that the columns of this block have not changed yet.) Scales are rounded
-to float16, as the library's are. HQQ is the package `hqq` 0.2.8: `optimize_weights_proximal_v2` with its defaults, a
-group at a time, so that each stops where its own error stops to fall.
+to float16, as the library's are. HQQ is `optimize_weights_proximal_v2` of the package `hqq` 0.2.8 with its defaults, a
+group at a time, so that each stops where its own error stops to fall. (The package calls it experimental, and runs
+`optimize_weights_proximal_legacy` unless told otherwise: that keeps the zero point of its last step, not of its best.)
 """
 
 import sys

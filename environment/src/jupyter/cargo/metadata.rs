@@ -32,7 +32,7 @@ const ALSO_KEPT: [&str; 6] =
     ["num-traits", "plotters-backend", "plotters-svg", "polars-core", "polars-error", "polars-utils"];
 
 /// Direct dependencies whose types no cell holds: they are used inside, or only to set something up.
-const LEFT_OUT: [&str; 19] = [
+const LEFT_OUT: [&str; 20] = [
     "base64",
     "hf-hub",
     "landlock",
@@ -44,6 +44,7 @@ const LEFT_OUT: [&str; 19] = [
     "num_cpus",
     "polars-io",
     "rand",
+    "regex",
     "resvg",
     "safetensors",
     "serde",

@@ -122,9 +122,9 @@ impl<'a, S: Store> Loader<'a, S> {
     /// A tied head that is quantized has a copy of its own; the embedding stays as it is.
     fn head(&mut self) -> Result<Option<Matrix<S>>> {
         let (v, c) = (self.config.vocab_size, self.config.hidden_size);
-        let method = self.method(HEAD);
         let tied = self.config.tie_word_embeddings;
         let name = if tied { self.weight(self.names.token_embedding) } else { HEAD_WEIGHT.to_owned() };
+        let method = self.method(HEAD, &name);
         // In a checkpoint whose list of modules to skip does not name the head, the head is quantized, unless it is
         // tied.
         let method = method.filter(|_| !(self.saved && tied));
@@ -147,8 +147,15 @@ impl<'a, S: Store> Loader<'a, S> {
         }
     }
 
-    fn method(&self, module: &str) -> Option<&'a QuantizationMethod> {
-        self.quantization.and_then(|config| config.layer(module))
+    /// How a layer is quantized. In a checkpoint of bitsandbytes its tensor decides, where the list of layers to skip
+    /// can be read in several ways.
+    fn method(&self, module: &str, name: &str) -> Option<&'a QuantizationMethod> {
+        let quantization = self.quantization?;
+        match self.saved {
+            false => quantization.layer(module),
+            true if self.weights.has_codes(name) => Some(quantization.layer(module).unwrap_or(&quantization.method)),
+            true => quantization.layer(module).filter(|_| !quantization.may_skip(module)),
+        }
     }
 
     fn block(&mut self, layer: usize) -> Result<Block<S>> {
@@ -197,7 +204,7 @@ impl<'a, S: Store> Loader<'a, S> {
     fn linear(&mut self, part: &str, (n_out, n_in): (usize, usize), bias: bool) -> Result<Linear<S>> {
         let module = self.module(part);
         let (name, transposed) = (self.weight(part), self.names.transposed_in(self.weights));
-        let weight = match self.method(&module) {
+        let weight = match self.method(&module, &name) {
             Some(method) => self.quantized(&module, (&name, &name), [n_out, n_in], transposed, method, false)?,
             None => match self.packed(&module, &name, [n_out, n_in])? {
                 Some(matrix) => matrix,

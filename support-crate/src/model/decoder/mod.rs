@@ -163,11 +163,11 @@ impl<S: Store> Decoder<S> {
         })
     }
 
-    /// Writes the weights under the names that transformers has for them.
+    /// Writes the weights under the names that transformers has for them, and returns these with the shapes.
     ///
     /// # Errors
     /// A file that cannot be written; what the engine reports.
-    pub fn save(&self, file: &Path) -> Result<()> {
+    pub fn save(&self, file: &Path) -> Result<Vec<(String, Vec<usize>)>> {
         write(file, self.state_dict()?)
     }
 

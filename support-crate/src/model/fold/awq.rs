@@ -1,6 +1,6 @@
 //! The scales of AWQ.
 
-use super::site_numbers::each_site;
+use super::site_numbers::{TOKENS, each_site};
 use super::{BlockScales, DecoderWeights, Site, SiteNumbers};
 use crate::error::Result;
 use crate::interrupt;
@@ -21,7 +21,7 @@ pub(super) fn find(loaded: &Loaded, prompts: &[impl AsRef<str>], group_size: usi
     for site in Site::of(&decoder.config) {
         AffineInt4::check_rows(site.channel_of_input(&decoder.config).len(), group_size)?;
     }
-    each_site(loaded, prompts, "AWQ", &mut |numbers| best(numbers, group_size))
+    each_site(loaded, prompts, "AWQ", TOKENS, &mut |numbers| best(numbers, group_size))
 }
 
 /// The scales with the least error.

@@ -288,7 +288,7 @@ impl Fold {
         mut find: impl FnMut(&SiteNumbers) -> Result<Vec<f32>>,
     ) -> Result<Self> {
         let name = name.into();
-        let blocks = site_numbers::each_site(loaded, prompts, "scales", &mut |numbers| {
+        let blocks = site_numbers::each_site(loaded, prompts, "scales", site_numbers::TOKENS, &mut |numbers| {
             let (found, channels) = (find(numbers)?, numbers.largest.len());
             if found.len() != channels {
                 return Err(Error::input(format!("{}: {} scales for {channels} channels", numbers.site, found.len())));

@@ -16,7 +16,7 @@ use crate::progress::Progress;
 use crate::quant::AffineInt4;
 
 /// The most tokens whose inputs are kept.
-const TOKENS: usize = 256;
+pub(super) const TOKENS: usize = 256;
 
 /// What goes into the layers of one site of one block while a model reads some texts, and their weights.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +40,13 @@ pub struct SiteNumbers {
 impl SiteNumbers {
     /// The largest magnitude of the weights that each channel meets: (channels).
     pub fn largest_weights(&self) -> Vec<f32> {
-        largest_weights(&self.weights, &self.channel_of_input, self.largest.len())
+        let mut largest = vec![0.0_f32; self.largest.len()];
+        for row in self.weights.chunks_exact(self.channel_of_input.len()) {
+            for (weight, &channel) in row.iter().zip(&self.channel_of_input) {
+                largest[channel] = largest[channel].max(weight.abs());
+            }
+        }
+        largest
     }
 
     /// How far the layers' outputs for [`inputs`](Self::inputs) are off, as the sum of squares, if their weights are
@@ -85,17 +91,6 @@ impl SiteNumbers {
         matmul(&scope, &self.inputs, Matrix { weights: &&*errors, n, k }, Epilogue::default(), &mut outputs);
         Ok(outputs.iter().map(|&error| f64::from(error).powi(2)).sum())
     }
-}
-
-/// The largest magnitude of the weights that each of so many channels meets.
-pub(super) fn largest_weights(weights: &[f32], channel_of_input: &[usize], channels: usize) -> Vec<f32> {
-    let mut largest = vec![0.0_f32; channels];
-    for row in weights.chunks_exact(channel_of_input.len()) {
-        for (weight, &channel) in row.iter().zip(channel_of_input) {
-            largest[channel] = largest[channel].max(weight.abs());
-        }
-    }
-    largest
 }
 
 /// What is known of the inputs of a layer.
@@ -147,38 +142,30 @@ pub fn visit_sites(
     prompts: &[impl AsRef<str>],
     mut visit: impl FnMut(&SiteNumbers) -> Result<()>,
 ) -> Result<()> {
-    each_site(loaded, prompts, "reading", &mut |numbers| visit(numbers).map(|()| Vec::new())).map(drop)
+    each_site(loaded, prompts, "reading", TOKENS, &mut |numbers| visit(numbers).map(|()| Vec::new())).map(drop)
 }
 
-/// Has scales found for each site of each block, by what goes into its layers while a model reads the prompts.
+/// Has scales found for each site of each block, by what goes into its layers while a model reads the prompts; inputs
+/// of at most so many tokens are kept for it.
 pub(super) fn each_site(
     loaded: &Loaded,
     prompts: &[impl AsRef<str>],
     method: &'static str,
+    tokens: usize,
     find: &mut dyn FnMut(&SiteNumbers) -> Result<Vec<f32>>,
 ) -> Result<Vec<BlockScales>> {
     let decoder = DecoderWeights::of(loaded)?;
-    let mut observed = observe(loaded, &decoder, prompts)?;
-    find_scales(&decoder, method, |layer, site| {
-        let module = decoder.module(layer, site.readers(&decoder)[0]);
-        let inputs = observed.remove(&module);
-        let inputs = inputs.ok_or_else(|| Error::system(format!("nothing is known of the inputs of `{module}`")))?;
-        find(&inputs.numbers(layer, site, &decoder.config, decoder.readers(layer, site)?))
-    })
-}
-
-/// Finds scales for each site of each block.
-pub(super) fn find_scales(
-    decoder: &DecoderWeights,
-    method: &'static str,
-    mut find: impl FnMut(usize, Site) -> Result<Vec<f32>>,
-) -> Result<Vec<BlockScales>> {
+    let mut observed = observe(loaded, &decoder, prompts, tokens)?;
     let mut progress = Progress::new(method, decoder.config.n_layer, "layers");
     let mut blocks = Vec::new();
     for layer in 0..decoder.config.n_layer {
         let of_site = |site: Site| {
             interrupt::check()?;
-            Ok((site, find(layer, site)?))
+            let module = decoder.module(layer, site.readers(&decoder)[0]);
+            let inputs = observed.remove(&module);
+            let inputs =
+                inputs.ok_or_else(|| Error::system(format!("nothing is known of the inputs of `{module}`")))?;
+            Ok((site, find(&inputs.numbers(layer, site, &decoder.config, decoder.readers(layer, site)?))?))
         };
         let scales: Result<BlockScales> = Site::of(&decoder.config).map(of_site).collect();
         blocks.push(scales.context(|| format!("layer {layer}"))?);
@@ -187,14 +174,19 @@ pub(super) fn find_scales(
     Ok(blocks)
 }
 
-/// The inputs of the first layer of each site, by its name.
-fn observe(loaded: &Loaded, decoder: &DecoderWeights, prompts: &[impl AsRef<str>]) -> Result<HashMap<String, Inputs>> {
+/// The inputs of the first layer of each site, by its name; those of at most `kept` tokens one by one.
+fn observe(
+    loaded: &Loaded,
+    decoder: &DecoderWeights,
+    prompts: &[impl AsRef<str>],
+    kept: usize,
+) -> Result<HashMap<String, Inputs>> {
     let mut tokens = 0;
     for prompt in prompts {
         tokens += loaded.tokenizer.encode(prompt.as_ref())?.len();
     }
     // Every so many, through all prompts.
-    let step = tokens.div_ceil(TOKENS).max(1);
+    let step = tokens.div_ceil(kept).max(1);
     let sites: Vec<Site> = Site::of(&decoder.config).collect();
     let firsts = (0..decoder.config.n_layer)
         .flat_map(|layer| sites.iter().map(move |site| decoder.module(layer, site.readers(decoder)[0])));

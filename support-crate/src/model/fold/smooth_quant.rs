@@ -1,31 +1,18 @@
 //! The scales of SmoothQuant.
 
-use super::site_numbers::{find_scales, largest_weights};
-use super::{BlockScales, DecoderWeights};
+use super::BlockScales;
+use super::site_numbers::each_site;
 use crate::error::Result;
-use crate::model::{Loaded, calibrate};
-use crate::quant::{ActivationScale, CalibrationMethod, Granularity};
+use crate::model::Loaded;
 
 /// Finds the scales of all blocks.
 ///
 /// Source: `smooth_ln_fcs` in `smooth.py` of mit-han-lab/smoothquant.
 pub(super) fn find(loaded: &Loaded, prompts: &[impl AsRef<str>], alpha: f32) -> Result<Vec<BlockScales>> {
-    // Scales of int8, each the largest magnitude over 127: all in proportion.
-    let calibration = calibrate(loaded, prompts, CalibrationMethod::AbsMax, Granularity::PerChannel)?;
-    let decoder = DecoderWeights::of(loaded)?;
-    find_scales(&decoder, "SmoothQuant", |layer, site| {
-        let observed = calibration.layer(&decoder.module(layer, site.readers(&decoder)[0]))?;
-        let channel_of = site.channel_of_input(&decoder.config);
-        let mut inputs = vec![0.0_f32; site.channels(&decoder.config)];
-        for (input, &channel) in channel_of.iter().enumerate() {
-            let largest = match &observed.scale {
-                ActivationScale::PerChannel(scales) => scales[input] * quantlab_kernels::LARGEST,
-                ActivationScale::PerTensor(_) => observed.absmax,
-            };
-            inputs[channel] = inputs[channel].max(largest);
-        }
-        let weights = largest_weights(&decoder.readers(layer, site)?, &channel_of, inputs.len());
-        Ok(inputs.into_iter().zip(weights).map(|(input, weight)| smoothing(input, weight, alpha)).collect())
+    // Single inputs do not matter, and would take memory.
+    each_site(loaded, prompts, "SmoothQuant", 1, &mut |numbers| {
+        let largest = numbers.largest.iter().zip(numbers.largest_weights());
+        Ok(largest.map(|(&input, weight)| smoothing(input, weight, alpha)).collect())
     })
 }
 

@@ -143,7 +143,7 @@ impl EngineModel for Decoder<Kernels> {
         self.forward_traced(step, tracer)
     }
 
-    fn save_weights(&self, file: &Path) -> Result<()> {
+    fn save_weights(&self, file: &Path) -> Result<Vec<(String, Vec<usize>)>> {
         self.save(file)
     }
 

@@ -49,7 +49,7 @@ impl FourBitMatrix {
     pub fn quantize(weights: FullPrecision<'_>, options: FourBitOptions, compute_dtype: Precision) -> Result<Self> {
         let FourBitOptions { quant_type, blocksize, double_quant } = options;
         let (shape, dtype) = (weights.tensor.shape, weights.dtype);
-        let (packed, absmax) = in_parts(weights, (2, blocksize), |numbers, packed, absmax| {
+        let (packed, absmax) = in_parts(weights, (2, blocksize), f32::is_finite, |numbers, packed, absmax| {
             quantize_4bit_blocks(quant_type, blocksize, numbers, packed, absmax)
         })?;
         let absmax =

@@ -42,7 +42,7 @@ pub(super) fn quantize(
     let k = weights.tensor.shape[1];
     AffineInt4::check_rows(k, group_size)?;
     let fitted = |weights, fit| {
-        in_parts(weights, (2, group_size), |numbers, packed, scales| {
+        in_parts(weights, (2, group_size), f32::is_finite, |numbers, packed, scales| {
             quantize_affine_groups(numbers, group_size, bits, fit, packed, scales)
         })
     };
@@ -53,7 +53,7 @@ pub(super) fn quantize(
         Rounding::Gptq(hessians, options) => {
             let factor = hessians.factor(module, k, Factor::tile_for(group_size), options.act_order)?;
             let (last, fit) = (last_code(bits)?, options.fit());
-            in_parts_of(weights, (2, group_size), GPTQ_ROWS * k, |numbers, packed, scales| {
+            in_parts_of(weights, (2, group_size), GPTQ_ROWS * k, f32::is_finite, |numbers, packed, scales| {
                 quantize_gptq_rows(numbers, &factor, group_size, last, fit, packed, scales)
             })?
         }
@@ -166,7 +166,8 @@ impl QuantizedWeight for Int4Matrix {
         single.chunks_exact(2).map(|pair| pair[0] | pair[1] << 4).collect()
     }
 
-    /// As `pack-quantized` of compressed-tensors has it, with scales in float32, which keeps every bit.
+    /// As `pack-quantized` of compressed-tensors has it, with scales in float32: what reads them so, as this library,
+    /// has every bit.
     fn state_dict<'a>(&'a self, module: &str) -> Result<Vec<StateTensor<'a>>> {
         let ([n, k], group) = (self.shape(), self.quantized.group_size());
         let name = |part: &str| format!("{module}.weight_{part}");

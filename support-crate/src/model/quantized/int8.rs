@@ -2,6 +2,7 @@
 //!
 //! Source: `Linear8bitLt` in bitsandbytes `nn/modules.py`.
 
+use half::f16;
 use quantlab_kernels::{ActivationQuant, PackedInt8, Product, Weights as KernelWeights, round_to_f16};
 use safetensors::Dtype;
 
@@ -48,7 +49,8 @@ impl Int8Matrix {
     /// A weight that is NaN or infinite, or would be in float16, by output and input; too many inputs.
     pub fn quantize(weights: FullPrecision<'_>, threshold: f32) -> Result<Self> {
         let k = weights.tensor.shape[1];
-        let (values, scb) = in_parts(weights, (1, k), |rows, values, scb| {
+        let is_float16 = |weight| f16::from_f32(weight).is_finite();
+        let (values, scb) = in_parts(weights, (1, k), is_float16, |rows, values, scb| {
             // As bitsandbytes does: float16 first.
             let mut narrow = vec![0.0; rows.len()];
             round_to_f16(rows, &mut narrow);
@@ -69,8 +71,9 @@ impl Int8Matrix {
             ))
             .hint("calibrate the model that is to be quantized"));
         }
-        let (values, scb) =
-            in_parts(weights, (1, k), |rows, values, scb| scale.quantize_weights(rows, k, values, scb))?;
+        let (values, scb) = in_parts(weights, (1, k), f32::is_finite, |rows, values, scb| {
+            scale.quantize_weights(rows, k, values, scb)
+        })?;
         let activations = Activations::Static { factors: scale.factors(k), scale: scale.of_products() };
         Ok(Self::with_activations(Int8Rows::with_values(values, scb, k)?, activations))
     }

@@ -26,16 +26,17 @@ const ROWS: usize = 4096;
 const PART: usize = 1 << 16;
 
 /// Quantizes weights (n, k) in parts, shared among threads: `quantize` makes bytes, each of `in_byte` numbers, and
-/// scales, each for `in_block` numbers.
+/// scales, each for `in_block` numbers. `can_be` says of a weight whether the format has a form for it.
 ///
 /// # Errors
-/// What `quantize` reports, by output and input where a weight is NaN or infinite.
+/// What `quantize` reports, by output and input where a weight cannot be quantized.
 pub(super) fn in_parts<B: Plain + Send, S: Clone + Default + Send>(
     weights: FullPrecision<'_>,
     (in_byte, in_block): (usize, usize),
+    can_be: fn(f32) -> bool,
     quantize: impl Fn(&[f32], &mut [B], &mut [S]) -> Result<()> + Sync,
 ) -> Result<(Buffer<B>, Vec<S>)> {
-    in_parts_of(weights, (in_byte, in_block), (PART / in_block).max(1) * in_block, quantize)
+    in_parts_of(weights, (in_byte, in_block), (PART / in_block).max(1) * in_block, can_be, quantize)
 }
 
 /// The same in parts of so many numbers, which are whole bytes and blocks.
@@ -46,6 +47,7 @@ pub(super) fn in_parts_of<B: Plain + Send, S: Clone + Default + Send>(
     mut weights: FullPrecision<'_>,
     (in_byte, in_block): (usize, usize),
     part: usize,
+    can_be: fn(f32) -> bool,
     quantize: impl Fn(&[f32], &mut [B], &mut [S]) -> Result<()> + Sync,
 ) -> Result<(Buffer<B>, Vec<S>)> {
     let UnreadTensor { name, shape, .. } = weights.tensor;
@@ -57,7 +59,7 @@ pub(super) fn in_parts_of<B: Plain + Send, S: Clone + Default + Send>(
         let numbers = weights.rows(first..n.min(first + ROWS))?;
         let outputs = bytes.chunks_mut(part / in_byte).zip(scales.chunks_mut(part / in_block));
         for_each(numbers.chunks(part).zip(outputs), |(numbers, (bytes, scales))| quantize(numbers, bytes, scales))
-            .map_err(|error| place(numbers, name, (first, k), error))?;
+            .map_err(|error| place(numbers, name, (first, k), can_be, error))?;
     }
     Ok((Buffer::Pooled(bytes), scales))
 }
@@ -85,10 +87,8 @@ fn round(numbers: &mut [f32], nearest: impl Fn(f32) -> f32 + Sync) {
 
 /// Says where in the tensor the number that cannot be quantized is: `numbers` are rows of `k` from the row `first` on,
 /// whereas the parts that threads quantize count from their own beginning.
-fn place(numbers: &[f32], name: &str, (first, k): (usize, usize), error: Error) -> Error {
-    let beyond = |number: &f32| number.abs() > f32::from(f16::MAX);
-    let unfit = numbers.iter().position(|number| !number.is_finite());
-    match unfit.or_else(|| numbers.iter().position(beyond)) {
+fn place(numbers: &[f32], name: &str, (first, k): (usize, usize), can_be: fn(f32) -> bool, error: Error) -> Error {
+    match numbers.iter().position(|&number| !can_be(number)) {
         Some(index) => {
             let (row, column, number) = (first + index / k, index % k, numbers[index]);
             Error::format(format!("tensor `{name}`: the weight of output {row} and input {column} is {number}")).hint(
@@ -138,7 +138,12 @@ mod tests {
         if dtype == Precision::BFloat16 {
             round(&mut all, |number| bf16::from_f32(number).to_f32());
         }
-        let made = in_parts(FullPrecision { tensor, dtype, numbers: &mut Vec::new() }, (in_byte, in_block), &quantize);
+        let made = in_parts(
+            FullPrecision { tensor, dtype, numbers: &mut Vec::new() },
+            (in_byte, in_block),
+            f32::is_finite,
+            &quantize,
+        );
         let (mut bytes, mut scales) =
             (vec![B::default(); all.len().div_ceil(in_byte)], vec![S::default(); all.len().div_ceil(in_block)]);
         quantize(&all, &mut bytes, &mut scales).unwrap();
@@ -188,9 +193,16 @@ mod tests {
         let mut numbers = vec![0.5; n * k];
         numbers[(n - 3) * k + 7] = f32::NAN;
         let expected = format!("tensor `lm`: the weight of output {} and input 7 is NaN", n - 3);
-        let error = place(&numbers, "lm", (0, k), Error::input("?")).to_string();
+        let at = |first: usize, can_be: fn(f32) -> bool| {
+            place(&numbers[first * k..], "lm", (first, k), can_be, Error::input("?")).to_string()
+        };
+        let error = at(0, f32::is_finite);
         assert!(error.contains(&expected), "{error}");
-        let error = place(&numbers[100 * k..], "lm", (100, k), Error::input("?")).to_string();
+        let error = at(100, f32::is_finite);
         assert!(error.contains(&expected), "{error}");
+        // No number is to blame for what has other reasons.
+        assert_eq!(at(n - 2, f32::is_finite), Error::input("?").to_string());
+        let error = at(n - 2, |number| number.abs() < 0.5);
+        assert!(error.contains(&format!("output {} and input 0 is 0.5", n - 2)), "{error}");
     }
 }

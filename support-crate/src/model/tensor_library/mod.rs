@@ -81,7 +81,7 @@ impl<L: Operations> EngineModel for Decoder<L> {
         forward::forward(self, step, cache)
     }
 
-    fn save_weights(&self, file: &Path) -> Result<()> {
+    fn save_weights(&self, file: &Path) -> Result<Vec<(String, Vec<usize>)>> {
         self.save(file)
     }
 

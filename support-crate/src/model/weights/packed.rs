@@ -55,6 +55,12 @@ impl Weights {
         Self { packing: checkpoint.map(|checkpoint| Packing { checkpoint, group }), ..self }
     }
 
+    /// Whether the files have codes of one byte under this name, as bitsandbytes has them.
+    pub(in crate::model) fn has_codes(&self, name: &str) -> bool {
+        let Origin::Files { files, file_of } = &self.origin else { return false };
+        file_of.get(name).is_some_and(|&index| files[index].has_bytes(name))
+    }
+
     /// Whether the files have the weight of this name quantized.
     pub(in crate::model) fn is_packed(&self, name: &str) -> bool {
         let (Origin::Files { file_of, .. }, Some(packing)) = (&self.origin, &self.packing) else { return false };

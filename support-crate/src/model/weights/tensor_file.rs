@@ -181,6 +181,11 @@ impl TensorFile {
             .hint("the file is damaged, or the model's training went wrong; download it again or use another model"))
     }
 
+    /// Whether there is a tensor of bytes by this name.
+    pub fn has_bytes(&self, name: &str) -> bool {
+        self.tensors.get(name).is_some_and(|entry| matches!(entry.numbers, Numbers::Plain(Dtype::U8 | Dtype::I8)))
+    }
+
     /// The content of a tensor of bytes, and what gives its pages back when it is dropped.
     pub fn bytes_of(&self, name: &str, signed: bool) -> Result<(&[u8], Option<Mapped<u8>>)> {
         let entry = self.entry(name)?;

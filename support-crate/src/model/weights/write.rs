@@ -41,11 +41,11 @@ impl<'a> StateTensor<'a> {
     }
 }
 
-/// Writes the file, tensor by tensor.
+/// Writes the file, tensor by tensor, and returns their names and shapes.
 ///
 /// # Errors
 /// A file that cannot be written; what a tensor's bytes report.
-pub(in crate::model) fn write(path: &Path, mut tensors: Vec<StateTensor<'_>>) -> Result<()> {
+pub(in crate::model) fn write(path: &Path, mut tensors: Vec<StateTensor<'_>>) -> Result<Vec<(String, Vec<usize>)>> {
     let cannot = || format!("cannot write {}", path.display());
     // In the order of the format's library, so that the same tensors give the same file.
     tensors.sort_by(|a, b| b.dtype.cmp(&a.dtype).then_with(|| a.name.cmp(&b.name)));
@@ -63,6 +63,7 @@ pub(in crate::model) fn write(path: &Path, mut tensors: Vec<StateTensor<'_>>) ->
     let mut file = BufWriter::new(File::create(path).context(cannot)?);
     file.write_all(&(header.len() as u64).to_le_bytes()).context(cannot)?;
     file.write_all(&header).context(cannot)?;
+    let written = infos.iter().map(|(name, info)| (name.clone(), info.shape.clone())).collect();
     let mut progress = Progress::new("saving", tensors.len(), "tensors");
     for (tensor, (name, info)) in tensors.into_iter().zip(infos) {
         interrupt::check()?;
@@ -75,5 +76,6 @@ pub(in crate::model) fn write(path: &Path, mut tensors: Vec<StateTensor<'_>>) ->
         progress.advance(1);
     }
     // A file that is renamed is whole, even if the power fails.
-    file.into_inner().map_err(std::io::IntoInnerError::into_error).context(cannot)?.sync_all().context(cannot)
+    file.into_inner().map_err(std::io::IntoInnerError::into_error).context(cannot)?.sync_all().context(cannot)?;
+    Ok(written)
 }

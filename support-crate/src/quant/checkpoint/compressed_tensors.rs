@@ -1,14 +1,14 @@
 //! compressed-tensors, as llm-compressor and vLLM have it.
 //!
-//! `config_groups` say which layers are quantized how. A layer in `pack-quantized` has `weight_packed` (n, k bits / 32),
-//! streams of bits along the rows, `weight_scale` (n, groups), `weight_zero_point` (n bits / 32, groups) unless it is
-//! symmetric, `weight_shape`, and `weight_g_idx` (k) where versions before 0.12 sorted columns; numbers are signed, and
-//! stored with an offset. In `float-quantized` and `int-quantized`, `weight` has a byte for each number; in
-//! `nvfp4-pack-quantized` and `mxfp4-pack-quantized`, `weight_packed` (n, k / 2) has two E2M1 codes a byte, the first in
-//! the lower half, for scales in E4M3 divided by `weight_global_scale`, or in E8M0.
+//! `config_groups` say which layers are quantized how. A layer in `pack-quantized` has `weight_packed` (n, k bits /
+//! 32), streams of bits along the rows, `weight_scale` (n, groups), `weight_zero_point` (n bits / 32, groups) unless it
+//! is symmetric, `weight_shape`, and `weight_g_idx` (k) where versions before 0.19 sorted columns; numbers are signed,
+//! and stored with an offset. In `float-quantized` and `int-quantized`, `weight` has a byte for each number, even of 4
+//! bits; in `nvfp4-pack-quantized` and `mxfp4-pack-quantized`, `weight_packed` (n, k / 2) has two E2M1 codes a byte,
+//! the first in the lower half, for scales in E4M3 divided by `weight_global_scale`, or in E8M0.
 //!
 //! Source: `compressors/` of compressed-tensors 0.20; for `weight_g_idx`, `_process_quantization` in
-//! `quantization/lifecycle/forward.py` of 0.9.
+//! `quantization/lifecycle/forward.py` of 0.9 to 0.14, `forward_helpers.py` there of 0.15 to 0.18.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ enum Format {
 
 const FORMATS: [(&str, Format, &[u32]); 5] = [
     ("pack-quantized", Format::Packed, &[2, 4, 8]),
-    ("int-quantized", Format::Int, &[8]),
+    ("int-quantized", Format::Int, &[4, 8]),
     ("float-quantized", Format::Float, &[8]),
     ("nvfp4-pack-quantized", Format::Nvfp4, &[4]),
     ("mxfp4-pack-quantized", Format::Mxfp4, &[4]),
@@ -100,7 +100,8 @@ struct Weights {
     symmetric: bool,
     strategy: Option<String>,
     group_size: Option<i64>,
-    block_structure: Option<[usize; 2]>,
+    #[serde(default)]
+    block_structure: Value,
 }
 
 impl CompressedTensors {
@@ -192,10 +193,9 @@ fn scheme(format: &str, weights: Weights, targets: Vec<Target>, inputs: bool) ->
         (None, None) if is_unsaid => Strategy::Tensor,
         (Some("channel"), _) | (None, None) => Strategy::Channel,
         (Some("group" | "tensor_group") | None, Some(size)) => Strategy::Group(size),
-        (Some("block"), _) => match block_structure {
-            Some(block) if !block.contains(&0) => Strategy::Block(block),
-            other => return Err(Error::format(format!("`block_structure` is {other:?}"))),
-        },
+        (Some("block"), _) => Strategy::Block(block(&block_structure).ok_or_else(|| {
+            Error::format(format!("`block_structure` is {block_structure}")).hint("[128, 128] is usual")
+        })?),
         (other, size) => return Err(Error::format(format!("`strategy` is {other:?} with groups of {size:?}"))),
     };
     let fits = match format {
@@ -208,6 +208,15 @@ fn scheme(format: &str, weights: Weights, targets: Vec<Target>, inputs: bool) ->
         return Err(Error::format(format!("its `strategy` is {strategy:?}, which its format does not have")));
     }
     Ok(Scheme { targets, format: *format, bits, symmetric, strategy, inputs })
+}
+
+/// Rows and columns of a block: `[128, 128]`, or "128x128", as older versions have it.
+fn block(structure: &Value) -> Option<[usize; 2]> {
+    let sizes: Vec<usize> = match structure.as_str() {
+        Some(text) => text.split('x').map(|size| size.parse().ok()).collect::<Option<_>>()?,
+        None => Vec::deserialize(structure).ok()?,
+    };
+    <[usize; 2]>::try_from(sizes).ok().filter(|sizes| !sizes.contains(&0))
 }
 
 impl Scheme {
@@ -346,8 +355,8 @@ impl std::fmt::Display for CompressedTensors {
     }
 }
 
-/// `None` for anything but affine int4.
-pub(super) fn write(config: &QuantizationConfig) -> Option<Value> {
+/// `None` for anything but affine int4. `in_whole`: the names of layers to skip mean no others.
+pub(super) fn write(config: &QuantizationConfig, in_whole: bool) -> Option<Value> {
     let QuantizationMethod::Int4 { group_size, int8_inputs: false, .. } = config.method else { return None };
     let mut ignore = match config.head {
         Head::AsLoaded => vec!["lm_head".to_owned()],
@@ -355,6 +364,10 @@ pub(super) fn write(config: &QuantizationConfig) -> Option<Value> {
         Head::Int8 => return None,
     };
     for name in config.skip_modules.iter().flatten().filter(|name| *name != "lm_head") {
+        if in_whole {
+            ignore.push(name.clone());
+            continue;
+        }
         // What a name to skip means: see `names` in `config.rs`.
         let escaped = name.replace('.', "\\.");
         ignore.extend([format!("re:(.*\\.)?{escaped}$"), format!("re:.*{escaped}\\..*")]);

@@ -19,9 +19,12 @@ use crate::quant::e4m3;
 /// Its `quant_method`.
 pub(super) const METHOD: &str = "fp8";
 
+/// What transformers takes for one that is not said.
+const USUAL_BLOCK: [usize; 2] = [128, 128];
+
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fp8 {
-    /// Rows and columns of a block; the whole matrix if there are none.
+    /// Rows and columns of a block, if the config says them.
     block: Option<[usize; 2]>,
     left_out: LeftOut,
 }
@@ -69,10 +72,11 @@ impl Layout for Fp8 {
     }
 
     fn layer(&self, _: &str, [n, k]: [usize; 2], parts: &dyn Parts) -> Result<PackedLayer> {
-        let [rows, columns] = self.block.unwrap_or([n, k]);
         let scales = parts.get("weight_scale_inv")?;
+        let is_single = self.block.is_none() && scales.shape.iter().product::<usize>() == 1;
+        let [rows, columns] = if is_single { [n, k] } else { self.block.unwrap_or(USUAL_BLOCK) };
         let blocks = [n.div_ceil(rows), k.div_ceil(columns)];
-        let shapes: &[&[usize]] = if self.block.is_some() { &[&blocks] } else { &[&[], &[1], &[1, 1]] };
+        let shapes: &[&[usize]] = if is_single { &[&[], &[1], &[1, 1]] } else { &[&blocks] };
         PackedLayer::new([n, k], e4m3_codes(parts, [n, k])?, [rows, columns], scales.floats(shapes)?, Vec::new())
     }
 

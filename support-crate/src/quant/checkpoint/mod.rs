@@ -18,9 +18,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::QuantizationConfig;
+use super::config::names_any;
 use crate::error::{Error, Result};
 pub(super) use bitsandbytes::METHOD as BITSANDBYTES;
 pub(super) use compressed_tensors::METHOD as COMPRESSED_TENSORS;
+use names::Pattern;
 pub(crate) use packed::PackedLayer;
 pub(crate) use parts::{Part, Parts};
 
@@ -48,7 +50,7 @@ pub const CHECKPOINTS: [CheckpointFormat; 10] = [
     format("gptq", "gptq", (&[2, 3, 4, 8], &[4]), "groups of a row, in the order of columns or another; a row", false),
     format("awq", "awq", (&[4], &[4]), "groups of a row; a row", false),
     format("compressed-tensors pack-quantized", COMPRESSED_TENSORS, (&[2, 4, 8], &[4]), "groups of a row; a row", true),
-    format("compressed-tensors int-quantized", COMPRESSED_TENSORS, (&[8], &[]), "a row; the matrix", false),
+    format("compressed-tensors int-quantized", COMPRESSED_TENSORS, (&[4, 8], &[]), "groups; a row; the matrix", false),
     format("compressed-tensors float-quantized", COMPRESSED_TENSORS, (&[8], &[]), "blocks; a row; the matrix", false),
     format("compressed-tensors nvfp4-pack-quantized", COMPRESSED_TENSORS, (&[4], &[]), "groups of 16 of a row", false),
     format("compressed-tensors mxfp4-pack-quantized", COMPRESSED_TENSORS, (&[4], &[]), "groups of 32 of a row", false),
@@ -215,12 +217,47 @@ impl QuantizationConfig {
 
     /// The entry for a `config.json`: as transformers writes it for bitsandbytes, or as compressed-tensors writes it for
     /// affine int4. A head in int8 is a key of this library's own, `head`; a block size other than 64 is in the layers'
-    /// quant states only.
+    /// quant states only; what affine int4 is computed in, and that its codes have fewer bits than 4, is nowhere.
     ///
     /// # Errors
     /// A format that no checkpoint has.
     pub fn to_json(&self) -> Result<Value> {
-        bitsandbytes::write(self).or_else(|| compressed_tensors::write(self)).ok_or_else(|| {
+        self.json(false)
+    }
+
+    /// The same for a model that was saved as these tensors, by name and shape: it names layers to skip in whole, which
+    /// means the same to every version of the packages, and says so if columns are in another order.
+    ///
+    /// # Errors
+    /// As [`to_json`](Self::to_json).
+    pub(crate) fn to_json_of(&self, tensors: &[(String, Vec<usize>)]) -> Result<Value> {
+        let named = |skipped: &Vec<String>| {
+            let matrices = tensors.iter().filter(|(_, shape)| shape.len() == 2);
+            let layers = matrices.filter_map(|(name, _)| name.strip_suffix(".weight"));
+            layers.filter(|&name| name != "lm_head" && names_any(skipped, name)).map(str::to_owned).collect()
+        };
+        let named = Self { skip_modules: self.skip_modules.as_ref().map(named), ..self.clone() };
+        let mut json = named.json(true)?;
+        if tensors.iter().any(|(name, _)| name.ends_with(".weight_g_idx")) {
+            json["config_groups"]["group_0"]["weights"]["actorder"] = "group".into();
+        }
+        Ok(json)
+    }
+
+    /// Whether a list of layers to skip can mean this one by the rules of transformers 4, a part of a name, or of 5,
+    /// the beginning or the end of one, or a pattern for its beginning.
+    ///
+    /// Source: `_replace_with_bnb_linear` in `integrations/bitsandbytes.py` of 4.57; `should_convert_module` in
+    /// `quantizers/quantizers_utils.py` of 5.24.
+    pub(crate) fn may_skip(&self, module: &str) -> bool {
+        let names = || self.skip_modules.iter().flatten();
+        let fits = |name: &String| Pattern::new(name).is_ok_and(|pattern| pattern.fits(module));
+        names().any(|name| module.contains(name.as_str())) || names().any(fits)
+    }
+
+    /// `in_whole`: no other layer is meant by the names of those to skip.
+    fn json(&self, in_whole: bool) -> Result<Value> {
+        bitsandbytes::write(self).or_else(|| compressed_tensors::write(self, in_whole)).ok_or_else(|| {
             Error::input(format!("{self}: no checkpoint has such a format, so a config.json cannot express it"))
                 .hint("keep the model in full precision, and quantize it while it is loaded")
         })

@@ -1,212 +1,50 @@
-//! Which modules a list of a `quantization_config` means: names, and patterns in a part of Python's syntax.
+//! Which modules a list of a `quantization_config` means: names, and patterns of Python.
+
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use crate::error::{Error, Result};
 
-/// What a pattern's letters can be.
-#[derive(Debug, Clone, PartialEq)]
-enum Node {
-    /// Any of these ranges, or none of them.
-    Letter {
-        ranges: Vec<(char, char)>,
-        negated: bool,
-    },
-    End,
-    /// Any of these sequences.
-    Either(Vec<Vec<Node>>),
-    Repeated {
-        node: Box<Node>,
-        least: usize,
-        most: usize,
-    },
-}
-
 /// A pattern as `re.match` of Python has it: it must fit from the beginning, and need not reach the end.
 ///
-/// Letters, `.`, `\d`, `\w`, classes, groups, alternatives and repetitions are read; anything else is refused, so that no
-/// layer is taken for another kind.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Pattern(Vec<Vec<Node>>);
+/// Names of modules are ASCII, and so are `\d` and `\w` here.
+#[derive(Debug, Clone)]
+pub(super) struct Pattern(Regex);
 
-/// Names are shorter.
-const LONGEST: usize = 1 << 12;
-
-/// Groups in groups.
-const DEEPEST: usize = 16;
-
-/// Repetitions in repetitions, each of which takes as many steps as a name has letters.
-const DEEPEST_REPETITION: usize = 3;
+/// What Python reads in another way: operators of sets, repetitions that give nothing back, escapes.
+const READ_OTHERWISE: [&str; 9] = ["&&", "--", "~~", "*+", "++", "?+", "}+", "\\<", "\\>"];
 
 impl Pattern {
     /// # Errors
-    /// What is not read, by the pattern.
+    /// What is not read, or not as Python reads it, so that no layer is taken for another kind; by the pattern.
     pub fn new(text: &str) -> Result<Self> {
-        let refused = || {
-            Error::format(format!("the pattern {text:?} cannot be read"))
-                .hint("letters, `.`, `\\d`, `\\w`, `[...]`, `(a|b)`, `*`, `+`, `?`, `{m,n}` and `$` can")
+        let refused = |why: &str| {
+            Error::format(format!("the pattern {text:?} cannot be read: {why}"))
+                .hint("patterns are read as Python has them, but without look-around and back-references")
         };
-        let mut letters = text.strip_prefix('^').unwrap_or(text).chars().peekable();
-        let parsed = if text.len() > LONGEST { None } else { alternatives(&mut letters, 0) };
-        parsed.filter(|_| letters.next().is_none()).map(Self).ok_or_else(refused)
+        // Sets in sets are no more than brackets there.
+        let has_sets_in_sets = text.split(']').any(|part| part.matches('[').count() > 1);
+        if has_sets_in_sets || READ_OTHERWISE.iter().any(|two| text.contains(two)) {
+            return Err(refused("Python takes a part of it for something else"));
+        }
+        // Room for what the text says once: `((a{99}){99}){99}` says it a million times.
+        let room = (1 << 13) + 128 * text.len();
+        let built = RegexBuilder::new(text).unicode(false).size_limit(room).build();
+        built.map(Self).map_err(|cause| {
+            // The last line says why, those before it where.
+            let cause = cause.to_string();
+            refused(cause.lines().last().unwrap_or_default().trim_start_matches("error: "))
+        })
     }
 
     pub fn fits(&self, name: &str) -> bool {
-        let letters: Vec<char> = name.chars().take(LONGEST).collect();
-        self.0.iter().any(|sequence| !reached(sequence, &letters, vec![0]).is_empty())
+        self.0.find(name.as_bytes()).is_some_and(|found| found.start() == 0)
     }
 }
 
-type Letters<'a> = std::iter::Peekable<std::str::Chars<'a>>;
-
-fn alternatives(letters: &mut Letters<'_>, depth: usize) -> Option<Vec<Vec<Node>>> {
-    let mut found = vec![Vec::new()];
-    while let Some(&letter) = letters.peek() {
-        if letter == ')' {
-            break;
-        }
-        letters.next();
-        if letter == '|' {
-            found.push(Vec::new());
-            continue;
-        }
-        let node = match letter {
-            '(' => {
-                if letters.peek() == Some(&'?') {
-                    letters.next();
-                    letters.next_if_eq(&':')?;
-                }
-                let inner = if depth < DEEPEST { alternatives(letters, depth + 1)? } else { return None };
-                letters.next_if_eq(&')')?;
-                Node::Either(inner)
-            }
-            '[' => class(letters)?,
-            '\\' => escaped(letters.next()?)?,
-            '.' => Node::Letter { ranges: Vec::new(), negated: true },
-            '$' => Node::End,
-            '*' | '+' | '?' | '{' | '}' | '^' => return None,
-            other => Node::Letter { ranges: vec![(other, other)], negated: false },
-        };
-        let node = repeated(node, letters)?;
-        found.last_mut()?.push(node);
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
     }
-    Some(found)
-}
-
-fn repeated(node: Node, letters: &mut Letters<'_>) -> Option<Node> {
-    let (least, most) = match letters.peek() {
-        Some('*') => (0, LONGEST),
-        Some('+') => (1, LONGEST),
-        Some('?') => (0, 1),
-        Some('{') => {
-            letters.next();
-            let mut text = String::new();
-            while let Some(letter) = letters.next_if(|&letter| letter != '}') {
-                text.push(letter);
-            }
-            let (least, most) = text.split_once(',').unwrap_or((&text, &text));
-            let most = if most.is_empty() { LONGEST } else { most.parse().ok()? };
-            (least.parse().ok()?, most)
-        }
-        _ => return Some(node),
-    };
-    letters.next()?;
-    // Whether as few or as many as can be are tried first makes no difference to whether there is a way.
-    letters.next_if_eq(&'?');
-    let is_free = !matches!(letters.peek(), Some('*' | '+' | '?' | '{'));
-    let repeated = Node::Repeated { node: Box::new(node), least, most };
-    (is_free && least <= most && most <= LONGEST && repeated.repetitions() <= DEEPEST_REPETITION).then_some(repeated)
-}
-
-impl Node {
-    /// Repetitions in repetitions.
-    fn repetitions(&self) -> usize {
-        match self {
-            Self::Letter { .. } | Self::End => 0,
-            Self::Either(ways) => ways.iter().flatten().map(Self::repetitions).max().unwrap_or(0),
-            Self::Repeated { node, .. } => 1 + node.repetitions(),
-        }
-    }
-}
-
-/// `\d`, `\w`, or a letter that would mean something else.
-fn escaped(letter: char) -> Option<Node> {
-    let ranges = match letter {
-        'd' => vec![('0', '9')],
-        'w' => vec![('0', '9'), ('a', 'z'), ('A', 'Z'), ('_', '_')],
-        other if other.is_ascii_punctuation() => vec![(other, other)],
-        _ => return None,
-    };
-    Some(Node::Letter { ranges, negated: false })
-}
-
-fn class(letters: &mut Letters<'_>) -> Option<Node> {
-    let negated = letters.next_if_eq(&'^').is_some();
-    let mut ranges = Vec::new();
-    loop {
-        match letters.next()? {
-            ']' if !ranges.is_empty() => return Some(Node::Letter { ranges, negated }),
-            '\\' => match escaped(letters.next()?)? {
-                Node::Letter { ranges: more, .. } => ranges.extend(more),
-                _ => return None,
-            },
-            first if letters.peek() == Some(&'-') => {
-                letters.next();
-                match letters.next()? {
-                    ']' => {
-                        return Some(Node::Letter {
-                            ranges: [ranges, vec![(first, first), ('-', '-')]].concat(),
-                            negated,
-                        });
-                    }
-                    last => ranges.push((first, last)),
-                }
-            }
-            letter => ranges.push((letter, letter)),
-        }
-    }
-}
-
-/// All places that a sequence can end at, from any of these places on. Following all ways at once takes a step for each
-/// letter of the name, at the most, and so does a repetition.
-fn reached(sequence: &[Node], letters: &[char], places: Vec<usize>) -> Vec<usize> {
-    sequence.iter().fold(places, |places, node| if places.is_empty() { places } else { after(node, letters, &places) })
-}
-
-fn after(node: &Node, letters: &[char], places: &[usize]) -> Vec<usize> {
-    match node {
-        Node::Letter { ranges, negated } => {
-            let fits = |letter: &char| ranges.iter().any(|(first, last)| (first..=last).contains(&letter)) != *negated;
-            places.iter().filter(|&&place| letters.get(place).is_some_and(fits)).map(|place| place + 1).collect()
-        }
-        Node::End => places.iter().copied().filter(|&place| place == letters.len()).collect(),
-        Node::Either(ways) => distinct(ways.iter().flat_map(|way| reached(way, letters, places.to_vec())).collect()),
-        Node::Repeated { node, least, most } => {
-            let mut now = places.to_vec();
-            let mut ends = if *least == 0 { now.clone() } else { Vec::new() };
-            for count in 1..=*most {
-                let next = distinct(after(node, letters, &now));
-                if next == now {
-                    // And so it would stay.
-                    ends.extend(next);
-                    break;
-                }
-                now = next;
-                if count >= *least {
-                    now.retain(|place| !ends.contains(place));
-                    ends.extend(&now);
-                }
-                if now.is_empty() {
-                    break;
-                }
-            }
-            distinct(ends)
-        }
-    }
-}
-
-fn distinct(mut places: Vec<usize>) -> Vec<usize> {
-    places.sort_unstable();
-    places.dedup();
-    places
 }
 
 /// Letters of all names and patterns of a config: twice what a list of every layer of the largest model has.
@@ -229,8 +67,7 @@ pub(super) fn check_in_all<'a>(lists: impl Iterator<Item = &'a String>) -> Resul
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Target {
     Name(String),
-    /// With its text.
-    Pattern(String, Pattern),
+    Pattern(Pattern),
 }
 
 impl Target {
@@ -238,7 +75,7 @@ impl Target {
     /// As [`Pattern::new`].
     pub fn new(text: &str) -> Result<Self> {
         Ok(match text.strip_prefix("re:") {
-            Some(pattern) => Self::Pattern(pattern.to_owned(), Pattern::new(pattern)?),
+            Some(pattern) => Self::Pattern(Pattern::new(pattern)?),
             None => Self::Name(text.to_owned()),
         })
     }
@@ -254,7 +91,7 @@ impl Target {
         match self {
             Self::Name(name) if name == module => Some((0, name.as_str())),
             Self::Name(name) => (name == "Linear").then_some((2, name.as_str())),
-            Self::Pattern(text, pattern) => pattern.fits(module).then_some((1, text.as_str())),
+            Self::Pattern(pattern) => pattern.fits(module).then_some((1, pattern.0.as_str())),
         }
     }
 }
@@ -262,31 +99,45 @@ impl Target {
 /// `modules_to_not_convert` of transformers: a name, the beginning or the end of one, or a pattern for its beginning.
 ///
 /// Source: `should_convert_module` in transformers `quantizers/quantizers_utils.py`.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct LeftOut(Vec<(String, Pattern, Pattern)>);
+#[derive(Debug, Clone)]
+pub(super) struct LeftOut {
+    names: Vec<String>,
+    /// Of the beginning of a name that ends where a part of it does.
+    whole: RegexSet,
+    /// Of any beginning.
+    part: RegexSet,
+}
 
 impl LeftOut {
     /// # Errors
     /// As [`Pattern::new`] and [`check_in_all`].
     pub fn new(names: Option<Vec<String>>) -> Result<Self> {
-        check_in_all(names.iter().flatten())?;
-        let pattern = |name: String| {
-            // It ends where a part of the name does.
-            let whole = Pattern::new(&format!("(?:{name})(?:$|\\.)"))?;
-            let part = Pattern::new(&name)?;
-            Ok((name, whole, part))
+        let names = names.unwrap_or_default();
+        check_in_all(names.iter())?;
+        names.iter().try_for_each(|name| Pattern::new(name).map(drop))?;
+        let all = |end: &str| {
+            let patterns = names.iter().map(|name| format!("\\A(?:{name}){end}"));
+            let built = RegexSetBuilder::new(patterns).unicode(false).build();
+            built.map_err(|cause| Error::format(format!("its list of layers cannot be read: {cause}")))
         };
-        names.into_iter().flatten().map(pattern).collect::<Result<_>>().map(Self)
+        let (whole, part) = (all("(?:$|\\.)")?, all("")?);
+        Ok(Self { names, whole, part })
     }
 
     pub fn has(&self, module: &str) -> bool {
-        self.0.iter().any(|(name, whole, _)| module.ends_with(name) || whole.fits(module))
+        self.names.iter().any(|name| module.ends_with(name)) || self.whole.is_match(module.as_bytes())
     }
 
     /// Whether a package may have left it out: transformers takes a pattern for any beginning of a name (`layers.1` for
     /// layer 10 too), AutoAWQ a name for any part of one.
     pub fn may_have(&self, module: &str) -> bool {
-        self.0.iter().any(|(name, _, part)| module.contains(name) || part.fits(module))
+        self.names.iter().any(|name| module.contains(name)) || self.part.is_match(module.as_bytes())
+    }
+}
+
+impl PartialEq for LeftOut {
+    fn eq(&self, other: &Self) -> bool {
+        self.names == other.names
     }
 }
 
@@ -315,18 +166,25 @@ mod tests {
             ("model\\.layers\\.[^0-9]", false),
             ("(a|m|mo|model)*.l", true),
             (".+?proj{1}$", true),
+            ("(?P<first>model)\\b", true),
+            ("(?i)MODEL", true),
         ] {
             assert_eq!(Pattern::new(pattern).unwrap().fits(name), fits, "{pattern}");
         }
-        for pattern in ["(", ")", "a(b", "[a", "*", "a**", "a{2,1}", "a{x}", "(?!a)", "(?P<x>a)", "\\b", "\\", "a\\1"] {
-            assert!(Pattern::new(pattern).is_err(), "{pattern}");
+        let refused = ["(", ")", "a)(b", "a(b", "[a", "*", "a{2,1}", "a{x}", "\\", "(?!a)", "(?<=a)b", "a\\1", "\\Z"];
+        let read_otherwise = ["a++b", "a{2}+", "[a[b]]", "[a-z&&b]", "\\<a"];
+        for pattern in refused.into_iter().chain(read_otherwise) {
+            let error = Pattern::new(pattern).unwrap_err().to_string();
+            assert!(error.contains(&format!("{pattern:?} cannot be read: ")), "{error}");
         }
+        let error = Pattern::new(".*(?=proj)").unwrap_err().to_string();
+        assert!(error.contains("look-around"), "{error}");
         assert!(Pattern::new(&"(".repeat(100_000)).is_err());
-        // What would take for ever if it were counted out.
-        for (pattern, fits) in [("((a?){4096}){4096}m", true), ("((.+)+)+q", true), ("((.*){9,}){9,}Q", false)] {
-            assert_eq!(Pattern::new(pattern).unwrap().fits(name), fits, "{pattern}");
+        // What would take for ever, or much memory, if it were counted out.
+        assert!(Pattern::new("((.+)+)+q").unwrap().fits(name));
+        for pattern in ["((a?){4096}){4096}m", "((.*){9,}){99,}Q"] {
+            assert!(Pattern::new(pattern).unwrap_err().to_string().contains("size limit"), "{pattern}");
         }
-        assert!(Pattern::new("((((a?){4096}){4096}){4096}){4096}").is_err());
     }
 
     #[test]

@@ -199,6 +199,37 @@ proptest! {
     }
 }
 
+/// One scale for 128 x 128 weights, as transformers takes it, or one for all.
+#[test]
+fn blocks_of_fp8_that_are_not_said_are_told_by_the_scales() {
+    let checkpoint = Checkpoint::read(&json!({ "quant_method": "fp8" })).unwrap().unwrap();
+    for scales in [&[2.0, 3.0][..], &[5.0]] {
+        let mut tensors = Tensors::default();
+        tensors.0.insert("weight", (Dtype::F8_E4M3, vec![130, 2], vec![0x38; 260]));
+        tensors.floats("weight_scale_inv", [scales.len(), 1], scales);
+        let layer = checkpoint.layer("layer", [130, 2], &tensors).unwrap();
+        let mut restored = [0.0; 4];
+        restored.chunks_exact_mut(2).zip([0, 129]).for_each(|(weights, row)| layer.rows().restore(row, weights));
+        assert_eq!([restored[1], restored[2]], [scales[0], scales[scales.len() - 1]]);
+    }
+}
+
+#[test]
+fn blocks_of_compressed_tensors_are_two_numbers_or_their_text() {
+    let read = |structure: serde_json::Value| {
+        let weights = json!({ "num_bits": 8, "type": "float", "strategy": "block", "block_structure": structure });
+        let groups = json!({ "a": { "targets": ["Linear"], "weights": weights } });
+        let config =
+            json!({ "quant_method": "compressed-tensors", "format": "float-quantized", "config_groups": groups });
+        Checkpoint::read(&config).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!((read(json!([128, 64])), read(json!("128x64"))), (Ok(()), Ok(())));
+    for wrong in [json!(null), json!("128"), json!("128x0"), json!([128]), json!("ax2"), json!(128)] {
+        let error = read(wrong.clone()).unwrap_err();
+        assert!(error.contains(&format!("`block_structure` is {wrong}")), "{error}");
+    }
+}
+
 /// Rows longer than their groups are many take the scale of their row again and again.
 #[test]
 fn groups_are_split_into_smaller_ones() {

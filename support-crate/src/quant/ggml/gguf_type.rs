@@ -90,7 +90,8 @@ impl GgufType {
         }
     }
 
-    /// The format of a matrix of weights. Where a row is not whole blocks, it is one of smaller blocks, or float16.
+    /// The format of a matrix of weights. Where a row is not whole blocks, it is one of smaller blocks, or float16;
+    /// where that stands for a block of 32 that was wanted at once, `llama-quantize` ends with an error.
     pub(crate) fn of_tensor(self, place: TensorPlace<'_>) -> GgmlType {
         let base = self.base();
         if base == GgmlType::F32 {

@@ -16,8 +16,10 @@ const ITERATIONS: usize = 20;
 /// in turn, it takes the largest errors for outliers, of which a norm with an exponent of 0.7 allows a few, and moves
 /// the zero point to the mean of where it would leave no other error. It ends where the mean error no longer falls.
 ///
-/// Source: `optimize_weights_proximal_v2` in the package `hqq` 0.2.8 with its defaults, but for a group by itself. There,
-/// all groups of a matrix end together, and no step is below 5e-5.
+/// Source: `optimize_weights_proximal_v2` in `core/optimize.py` of the package `hqq` 0.2.8 with its defaults, but for a
+/// group by itself. What the package runs unless told otherwise, `optimize_weights_proximal_legacy`, has the zero point
+/// of its last step rather than of its best, and the same [`BETA`] each time. With either, all groups of a matrix end
+/// together, no step is below 5e-5, and weights that are at most 1e-4 apart have a step of 1 (`Quantizer.quantize`).
 pub(super) fn fit(weights: &[f32], last: f32) -> Result<Grid> {
     let low = weights.iter().copied().fold(f32::INFINITY, f32::min);
     let high = weights.iter().copied().fold(f32::NEG_INFINITY, f32::max);

@@ -148,6 +148,18 @@ fn one_of_several_patterns_counts() {
     expect_close("pack-4", &copy.load().unwrap(), LOGITS);
 }
 
+/// Weights of 4 bits beside inputs of 8 have bytes as well.
+#[test]
+fn integers_of_4_bits_that_are_not_packed() {
+    let copy = checkpoint("int-8");
+    copy.change_config(|config| {
+        config["quantization_config"]["config_groups"]["group_0"]["weights"]["num_bits"] = json!(4);
+    });
+    let loaded = copy.load().unwrap();
+    assert!(loaded.dtype_label.contains("int-quantized of 4 bits"), "{}", loaded.dtype_label);
+    expect_close("int-8", &loaded, LOGITS);
+}
+
 /// Some programs leave the status before the last.
 #[test]
 fn a_frozen_checkpoint_is_one() {
@@ -178,7 +190,11 @@ fn every_row_of_the_table_has_its_cases() {
             .bits
             .iter()
             .copied()
-            .filter(|bits| (format.name, *bits) != ("compressed-tensors pack-quantized", 2))
+            .filter(|bits| {
+                let of_other_tests =
+                    [("compressed-tensors pack-quantized", 2), ("compressed-tensors int-quantized", 4)];
+                !of_other_tests.contains(&(format.name, *bits))
+            })
             .collect();
         assert_eq!(bits, read, "{}", format.name);
     }

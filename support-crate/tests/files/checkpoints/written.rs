@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use quantlab::model::{Engine, LoadOptions, Loaded, load_model};
-use quantlab::quant::{Head, QuantizationConfig};
+use quantlab::model::{Engine, LoadOptions, Loaded, Precision, load_model};
+use quantlab::quant::{Head, QuantizationConfig, Rounding};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -71,10 +71,13 @@ fn settings_of_layers_survive() {
     let again = load(saved.path(), &LoadOptions::default());
     let found = again.quantization.clone().unwrap();
     assert_eq!(found.head, Head::AsLayers);
-    let skipped = found.skip_modules.unwrap();
+    let mut skipped = found.skip_modules.unwrap();
     assert_eq!(skipped.len(), 8, "{skipped:?}");
     assert!(skipped.contains(&"model.layers.0.self_attn.k_proj".to_owned()));
     assert_eq!(logits(&again), logits(&made));
+    let ignored = read_json(saved.path().join(CONFIG))["quantization_config"]["ignore"].take();
+    skipped.sort();
+    assert_eq!(ignored, json!(skipped), "in whole");
     // By the names that it now has.
     let third = load(save(&again).path(), &LoadOptions::default());
     assert_eq!((logits(&third), third.quantization), (logits(&made), again.quantization));
@@ -90,6 +93,11 @@ fn layers_that_stayed_packed_are_saved_with_every_bit() {
             let saved = save(&loaded);
             let again = load(saved.path(), &LoadOptions { engine: Some(engine), ..LoadOptions::default() });
             assert_eq!(logits(&again), logits(&loaded), "{name} on {engine}");
+            // compressed-tensors reads the order of columns only if the config says that there is one.
+            let config = read_json(saved.path().join(CONFIG));
+            let order = config["quantization_config"]["config_groups"]["group_0"]["weights"]["actorder"].as_str();
+            let is_reordered = ["gptq-4-act", "pack-4-g-idx"].contains(&name);
+            assert_eq!(order, is_reordered.then_some("group"), "{name} on {engine}");
             if name.starts_with("pack-4-g") {
                 let (found, expected) =
                     (tensors(&saved.path().join(WEIGHTS)), tensors(&folder().join(format!("{name}.safetensors"))));
@@ -126,6 +134,23 @@ fn layers_of_every_family() {
         let restored = load(saved.path(), &LoadOptions { dequantize: true, ..LoadOptions::default() });
         assert!(distance(&logits(&restored), &logits(&made)) < super::LOGITS, "{name}");
     }
+}
+
+/// As transformers, which multiplies layers of compressed-tensors in the precision of the model: whatever int4 was
+/// computed in, and whatever its codes were chosen by.
+#[test]
+fn what_is_saved_is_computed_in_the_precision_of_the_model() {
+    let precision = Precision::BFloat16;
+    let [float32, bfloat16] = [Precision::Float32, precision].map(|compute_dtype| {
+        let config = QuantizationConfig { compute_dtype, ..QuantizationConfig::affine(3, 32, Rounding::Nearest) };
+        let options = LoadOptions { precision, quantization: Some(config), ..LoadOptions::default() };
+        load(Path::new("tests/golden/llama-tiny"), &options)
+    });
+    let again = load(save(&float32).path(), &LoadOptions { precision, ..LoadOptions::default() });
+    let found = QuantizationConfig { compute_dtype: precision, ..QuantizationConfig::int4(32) };
+    assert_eq!(again.quantization, Some(found));
+    assert_eq!(logits(&again), logits(&bfloat16));
+    assert!(distance(&logits(&again), &logits(&float32)) > 0.0);
 }
 
 #[test]

@@ -157,6 +157,36 @@ fn what_is_saved_computes_the_same_to_the_bit() {
     }
 }
 
+/// By names that transformers 4 and 5 take for the same.
+#[test]
+fn layers_that_were_skipped_are_named_in_whole() {
+    let skip_modules = Some(["h.1", "lm_head"].map(str::to_owned).to_vec());
+    let quantization = QuantizationConfig { skip_modules, ..QuantizationConfig::nf4() };
+    let saved = save(&load_with(tiny(), Precision::Float32, Some(quantization)));
+    let skipped = &json(&saved.path().join(CONFIG))["quantization_config"]["llm_int8_skip_modules"];
+    let layers = ["attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"];
+    let expected = layers.map(|layer| format!("transformer.h.1.{layer}")).into_iter().chain(["lm_head".to_owned()]);
+    assert_eq!(*skipped, expected.collect::<Value>());
+}
+
+/// transformers 4 takes a name for a part of a layer's, 5 for its end, or for a pattern of its beginning.
+#[test]
+fn what_is_quantized_is_told_by_the_tensors_where_a_list_can_be_read_in_several_ways() {
+    for config in [QuantizationConfig::nf4(), QuantizationConfig::int8()] {
+        for (skipped, list) in [("c_fc", "mlp.c_fc"), ("c_fc", r"transformer\.h\.\d+\.mlp\.c_fc"), ("lm_head", "mlp")] {
+            let quantization = QuantizationConfig { skip_modules: Some(vec![skipped.to_owned()]), ..config.clone() };
+            let made = load_with(tiny(), Precision::Float32, Some(quantization));
+            let copy = Copy::of(save(&made).path());
+            copy.change_config(|config| {
+                config["quantization_config"]["llm_int8_skip_modules"] = [list, "lm_head"].into_iter().collect();
+            });
+            let again = copy.load().unwrap();
+            assert_eq!(logits(&again), logits(&made), "{list} for {skipped}, {config}");
+            assert_eq!(again.unused_tensors, [""; 0], "{list} for {skipped}");
+        }
+    }
+}
+
 #[test]
 fn a_checkpoint_is_not_overwritten() {
     let loaded = load(tiny(), "float32");
