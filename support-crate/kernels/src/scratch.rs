@@ -46,7 +46,7 @@ macro_rules! reused {
     };
 }
 pub(crate) use reused;
-reused!(f32, bf16, i8, i32);
+reused!(f32, bf16, i8, u8, i32);
 // For a test that no other test may disturb.
 #[cfg(test)]
 reused!(u64);

@@ -16,8 +16,9 @@ use super::code_bits::{CodeBits, PANEL};
 use super::gemm::{INPUTS_IN_CACHE, blocks};
 use super::input_blocks::{BLOCK, Form, InputBlock, RoundedBlocks, TOGETHER};
 use super::packed4bit::AHEAD;
+use super::q8_0_rows::{Q8_0Rows, Rows};
 use super::{Product, Weights};
-use crate::scratch::Scratch;
+use crate::scratch::{Aligned, Scratch};
 use crate::simd::{Kernel, MASKS_AFTER, PanelDots, Simd, in_register, widen};
 use crate::sizes;
 use crate::strided::Block;
@@ -122,30 +123,49 @@ impl GroupedInt<'_> {
 }
 
 impl Weights for GroupedInt<'_> {
-    fn multiply(&self, mut product: Product<'_>) {
+    fn multiply(&self, product: Product<'_>) {
         self.check(product.n, product.k);
-        let isa = product.isa.without_tiles();
-        let bytes = isa.byte_form();
-        let (excess, splits) = match self.bits {
-            CodeBits::Eight => (if bytes.unsigned { 128 } else { 0 }, bytes.splits),
-            CodeBits::Four | CodeBits::Six => (i32::from(self.offset), false),
-        };
-        let form = Form { excess, splits, halved: self.group < BLOCK };
-        product.parts().for_each(|product| {
-            let (m, k) = (product.m(), product.k);
-            let inputs = &RoundedBlocks::new(isa, product.x, k, form, product.scope);
-            Product { together: PANEL, ..product }.divide(m * k / 4, &|rows, out| {
-                isa.dispatch_bytes(Part { weights: *self, inputs, m, k, rows, out });
-            });
-        });
+        multiply(Panels::Packed(*self), product);
     }
+}
+
+/// What panels are made of.
+#[derive(Clone, Copy)]
+pub(super) enum Panels<'a> {
+    /// They are there.
+    Packed(GroupedInt<'a>),
+    /// Rows, which are brought into panels as these are multiplied.
+    Q8_0(Q8_0Rows<'a>),
+}
+
+/// Computes a product of weights whose sizes were checked.
+pub(super) fn multiply(panels: Panels<'_>, mut product: Product<'_>) {
+    let (bits, offset, group) = match panels {
+        Panels::Packed(weights) => (weights.bits, weights.offset, weights.group),
+        Panels::Q8_0(_) => (CodeBits::Eight, 0, BLOCK),
+    };
+    let isa = product.isa.without_tiles();
+    let bytes = isa.byte_form();
+    let (excess, splits) = match bits {
+        CodeBits::Eight => (if bytes.unsigned { 128 } else { 0 }, bytes.splits),
+        CodeBits::Four | CodeBits::Six => (i32::from(offset), false),
+    };
+    let form = Form { excess, splits, halved: group < BLOCK };
+    product.parts().for_each(|product| {
+        let (m, n, k) = (product.m(), product.n, product.k);
+        let inputs = &RoundedBlocks::new(isa, product.x, k, form, product.scope);
+        Product { together: PANEL, ..product }.divide(m * k / 4, &|rows, out| {
+            isa.dispatch_bytes(Part { panels, inputs, m, n, k, rows, out });
+        });
+    });
 }
 
 /// A thread's rows of weights.
 struct Part<'a> {
-    weights: GroupedInt<'a>,
+    panels: Panels<'a>,
     inputs: &'a RoundedBlocks,
     m: usize,
+    n: usize,
     k: usize,
     /// Whole panels, but for the end of the matrix.
     rows: Range<usize>,
@@ -154,51 +174,95 @@ struct Part<'a> {
 
 /// A panel of weights, with its scales and minima in float32: (groups, 16).
 #[derive(Clone, Copy)]
-struct Panel<'a> {
-    codes: &'a [u8],
-    scales: &'a [f32],
+pub(super) struct Panel<'a> {
+    pub codes: &'a [u8],
+    pub scales: &'a [f32],
     /// None of them if there are no minima.
-    minima: &'a [f32],
-    group: usize,
+    pub minima: &'a [f32],
+    pub group: usize,
+    /// What its blocks are made of as they are multiplied, if they are not there.
+    pub rows: Option<Rows<'a>>,
 }
 
 impl<S: PanelDots> Kernel<S> for Part<'_> {
     #[inline(always)]
     fn run(mut self, simd: S) {
-        let Self { weights, inputs, m, k, .. } = self;
+        let Self { panels, inputs, m, n, k, .. } = self;
         let rows = self.rows.clone();
-        let of_scales = k / weights.group * PANEL;
-        let mut scales = Scratch::<f32>::uninit(of_scales);
-        let mut minima = Scratch::<f32>::uninit(if weights.minima.is_some() { of_scales } else { 0 });
+        let (groups, has_minima, bytes) = match panels {
+            Panels::Packed(weights) => (k / weights.group, weights.minima.is_some(), 0),
+            Panels::Q8_0(_) => (k / BLOCK, false, CodeBits::Eight.panel_bytes(k)),
+        };
+        let mut scales = Scratch::<f32>::uninit(groups * PANEL);
+        let mut minima = Scratch::<f32>::uninit(if has_minima { groups * PANEL } else { 0 });
+        let mut codes = Scratch::<u8>::uninit(bytes);
         // Inputs that stay in the second-level cache while the panels go by.
         let of_row = inputs.values.len() / m + inputs.blocks.len() / m * size_of::<InputBlock>();
         let in_cache = (INPUTS_IN_CACHE / of_row / TOGETHER).max(1) * TOGETHER;
+        // Inputs of one tile: a block of the panel is made, and read from the first-level cache at once.
+        if let Panels::Q8_0(weights) = panels
+            && const { S::LANES >= 8 }
+            && (m <= 4 || m == TOGETHER)
+        {
+            for row in rows.step_by(PANEL) {
+                let rows = Some(weights.rows(row, n, k));
+                let panel = Panel { codes: &[], scales: &[], minima: &[], group: BLOCK, rows };
+                self.panel::<S, 8, 1, true>(simd, 0..m, panel, row);
+            }
+            return;
+        }
         for some in blocks(0..m, in_cache) {
             for row in rows.clone().step_by(PANEL) {
-                let (number, bytes) = (row / PANEL, weights.bits.panel_bytes(k));
-                weights.scales.widen(simd, number, weights.group, &mut scales);
-                if let Some(of_groups) = weights.minima {
-                    of_groups.widen(simd, number, weights.group, &mut minima);
-                }
-                let codes = &weights.codes[number * bytes..][..bytes];
-                let panel = Panel { codes, scales: &scales, minima: &minima, group: weights.group };
-                match (weights.bits, weights.group < BLOCK) {
-                    (CodeBits::Four, false) => self.panel::<S, 4, 1>(simd, some.clone(), panel, row),
-                    (CodeBits::Four, true) => self.panel::<S, 4, 2>(simd, some.clone(), panel, row),
-                    (CodeBits::Six, false) => self.panel::<S, 6, 1>(simd, some.clone(), panel, row),
-                    (CodeBits::Six, true) => self.panel::<S, 6, 2>(simd, some.clone(), panel, row),
-                    (CodeBits::Eight, false) => self.panel::<S, 8, 1>(simd, some.clone(), panel, row),
-                    (CodeBits::Eight, true) => self.panel::<S, 8, 2>(simd, some.clone(), panel, row),
+                let (bits, panel) = match panels {
+                    Panels::Packed(weights) => {
+                        (weights.bits, weights.panel(simd, row / PANEL, k, &mut scales, &mut minima))
+                    }
+                    Panels::Q8_0(weights) => {
+                        let rows = weights.rows(row, n, k);
+                        (CodeBits::Eight, rows.panel(simd, &mut codes, &mut scales))
+                    }
+                };
+                match (bits, panel.group < BLOCK) {
+                    (CodeBits::Four, false) => self.panel::<S, 4, 1, false>(simd, some.clone(), panel, row),
+                    (CodeBits::Four, true) => self.panel::<S, 4, 2, false>(simd, some.clone(), panel, row),
+                    (CodeBits::Six, false) => self.panel::<S, 6, 1, false>(simd, some.clone(), panel, row),
+                    (CodeBits::Six, true) => self.panel::<S, 6, 2, false>(simd, some.clone(), panel, row),
+                    (CodeBits::Eight, false) => self.panel::<S, 8, 1, false>(simd, some.clone(), panel, row),
+                    (CodeBits::Eight, true) => self.panel::<S, 8, 2, false>(simd, some.clone(), panel, row),
                 }
             }
         }
     }
 }
 
+impl<'a> GroupedInt<'a> {
+    /// A panel, with room for its scales and minima.
+    #[inline(always)]
+    fn panel<'p, S: Simd>(
+        &self,
+        simd: S,
+        number: usize,
+        k: usize,
+        scales: &'p mut [f32],
+        minima: &'p mut [f32],
+    ) -> Panel<'p>
+    where
+        'a: 'p,
+    {
+        self.scales.widen(simd, number, self.group, scales);
+        if let Some(of_groups) = self.minima {
+            of_groups.widen(simd, number, self.group, minima);
+        }
+        let bytes = self.bits.panel_bytes(k);
+        let codes = &self.codes[number * bytes..][..bytes];
+        Panel { codes, scales, minima, group: self.group, rows: None }
+    }
+}
+
 impl Part<'_> {
     /// Multiplies some inputs with the panel that begins with row `row`, whose blocks are of `GROUPS` groups.
     #[inline(always)]
-    fn panel<S: PanelDots, const BITS: usize, const GROUPS: usize>(
+    fn panel<S: PanelDots, const BITS: usize, const GROUPS: usize, const ROWS: bool>(
         &mut self,
         simd: S,
         some: Range<usize>,
@@ -210,13 +274,13 @@ impl Part<'_> {
             while m < end {
                 // Few formats have two groups in a block: for these, fewer tiles are compiled.
                 m += match end - m {
-                    TOGETHER if const { S::TILE.0 == 4 && GROUPS == 1 } => {
-                        self.tile::<S, BITS, GROUPS, 8>(simd, panel, m, row)
+                    TOGETHER if const { (S::TILE.0 == 4 || ROWS) && GROUPS == 1 } => {
+                        self.tile::<S, BITS, GROUPS, ROWS, 8>(simd, panel, m, row)
                     }
-                    4.. => self.tile::<S, BITS, GROUPS, 4>(simd, panel, m, row),
-                    3 if const { GROUPS == 1 } => self.tile::<S, BITS, GROUPS, 3>(simd, panel, m, row),
-                    2 if const { GROUPS == 1 } => self.tile::<S, BITS, GROUPS, 2>(simd, panel, m, row),
-                    _ => self.tile::<S, BITS, GROUPS, 1>(simd, panel, m, row),
+                    4.. => self.tile::<S, BITS, GROUPS, ROWS, 4>(simd, panel, m, row),
+                    3 if const { GROUPS == 1 } => self.tile::<S, BITS, GROUPS, ROWS, 3>(simd, panel, m, row),
+                    2 if const { GROUPS == 1 } => self.tile::<S, BITS, GROUPS, ROWS, 2>(simd, panel, m, row),
+                    _ => self.tile::<S, BITS, GROUPS, ROWS, 1>(simd, panel, m, row),
                 }
             }
         }
@@ -224,7 +288,7 @@ impl Part<'_> {
 
     /// Adds the products of `M` inputs from `m` on with a panel to the outputs; returns `M`.
     #[inline(always)]
-    fn tile<S: PanelDots, const BITS: usize, const GROUPS: usize, const M: usize>(
+    fn tile<S: PanelDots, const BITS: usize, const GROUPS: usize, const ROWS: bool, const M: usize>(
         &mut self,
         simd: S,
         panel: Panel<'_>,
@@ -235,9 +299,9 @@ impl Part<'_> {
         // both. Sums of 4 rows then leave the registers, and it is still faster. 4 lanes: all for one row, which waits
         // for memory; for more of them one vector after the other.
         match const { (S::LANES, M) } {
-            (8, _) => self.vectors::<S, BITS, GROUPS, M, 2>(simd, panel, m, row),
-            (4, 1) => self.vectors::<S, BITS, GROUPS, M, 4>(simd, panel, m, row),
-            _ => self.vectors::<S, BITS, GROUPS, M, 1>(simd, panel, m, row),
+            (8, _) => self.vectors::<S, BITS, GROUPS, ROWS, M, 2>(simd, panel, m, row),
+            (4, 1) => self.vectors::<S, BITS, GROUPS, ROWS, M, 4>(simd, panel, m, row),
+            _ => self.vectors::<S, BITS, GROUPS, ROWS, M, 1>(simd, panel, m, row),
         }
         M
     }
@@ -245,7 +309,14 @@ impl Part<'_> {
     /// The same, `V` vectors of the panel at a time.
     #[expect(clippy::needless_range_loop, reason = "inputs and parts of a block read best by their numbers")]
     #[inline(always)]
-    fn vectors<S: PanelDots, const BITS: usize, const GROUPS: usize, const M: usize, const V: usize>(
+    fn vectors<
+        S: PanelDots,
+        const BITS: usize,
+        const GROUPS: usize,
+        const ROWS: bool,
+        const M: usize,
+        const V: usize,
+    >(
         &mut self,
         simd: S,
         panel: Panel<'_>,
@@ -253,7 +324,7 @@ impl Part<'_> {
         row: usize,
     ) {
         let Self { inputs, k, .. } = *self;
-        let Panel { codes, scales, minima, group } = panel;
+        let Panel { codes, scales, minima, group, rows } = panel;
         let (of_row, of_block) = (k / BLOCK, 2 * BITS * BLOCK);
         let of_input = if BITS == 8 && S::SPLITS { MASKS_AFTER + BLOCK } else { BLOCK };
         // The first of the rows that lie together, how many these are, and where the first block of row `m` is.
@@ -263,7 +334,9 @@ impl Part<'_> {
         assert!(m - base + M <= together && (base + together) * of_row <= inputs.blocks.len());
         assert!(inputs.values.len() == inputs.blocks.len() * of_input);
         let of_group = group.max(BLOCK) / BLOCK;
-        assert!(codes.len() == of_row * of_block && scales.len() == k / group * PANEL);
+        assert!(!ROWS || V * S::LANES == PANEL && rows.is_some_and(|rows| rows.blocks() == of_row));
+        assert!(ROWS || codes.len() == of_row * of_block && scales.len() == k / group * PANEL);
+        let (mut block_codes, mut block_scales) = (Aligned([0; PANEL * BLOCK]), Aligned([0.0; PANEL]));
         assert!(GROUPS == BLOCK.div_ceil(group) && (minima.is_empty() || minima.len() == scales.len()));
         assert!(PANEL.is_multiple_of(V * S::LANES));
         for lane in (0..PANEL).step_by(V * S::LANES) {
@@ -275,8 +348,14 @@ impl Part<'_> {
                 // groups, as was asserted above, and all `M` rows are among those that lie together; `V` vectors of cells, or
                 // of scales, from `lane` on lie within the panel's 16 rows.
                 unsafe {
-                    let from = codes.as_ptr().add(block * of_block + 4 * lane);
-                    if lane == 0 && m < TOGETHER {
+                    let (from, at_scale) = match rows {
+                        Some(rows) if ROWS => {
+                            rows.gather(simd, block, &mut block_codes.0, &mut block_scales.0);
+                            (block_codes.0.as_ptr(), block_scales.0.as_ptr())
+                        }
+                        _ => (codes.as_ptr().add(block * of_block + 4 * lane), scales.as_ptr().add(at)),
+                    };
+                    if !ROWS && lane == 0 && m < TOGETHER {
                         (0..of_block).step_by(64).for_each(|line| simd.prefetch(from.wrapping_add(line + AHEAD)));
                     }
                     let heads = inputs.blocks.as_ptr().add(start + block * together);
@@ -317,15 +396,15 @@ impl Part<'_> {
                     }
                     for part in 0..GROUPS {
                         for v in 0..V {
-                            let at = at + v * S::LANES + part * PANEL;
-                            let scale = simd.load(scales.as_ptr().add(at));
+                            let of_vector = v * S::LANES + part * PANEL;
+                            let scale = simd.load(at_scale.add(of_vector));
                             for i in 0..M {
                                 let step = simd.splat((*heads.add(i)).step);
                                 let factor = simd.mul(scale, step);
                                 sums[i][v] = simd.mul_add(simd.to_f32(dots[i][v][part]), factor, sums[i][v]);
                             }
                             if !minima.is_empty() {
-                                let minimum = simd.load(minima.as_ptr().add(at));
+                                let minimum = simd.load(minima.as_ptr().add(at + of_vector));
                                 for i in 0..M {
                                     let sum = simd.splat((*heads.add(i)).sums[part]);
                                     sums[i][v] = simd.mul_add(minimum, sum, sums[i][v]);

@@ -19,6 +19,7 @@ mod input_blocks;
 mod int8;
 mod ordered_inputs;
 mod packed4bit;
+mod q8_0_rows;
 #[cfg(target_arch = "aarch64")]
 mod smmla;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub(crate) use gemm::{Operands, blocks, gemm};
 pub use grouped_int::{GroupedInt, Scales};
 pub use int8::{ActivationQuant, PackedInt8};
 pub use packed4bit::{Compute, Packed4Bit};
+pub use q8_0_rows::Q8_0Rows;
 
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
@@ -56,7 +58,7 @@ pub struct Matrix<'a> {
 }
 
 /// Weights in a storage format, each of which is a file of this folder: `&[f32]`, `&[bf16]`, [`Packed4Bit`],
-/// [`PackedInt8`], [`GroupedInt`]. Types that own such weights implement this by calling theirs.
+/// [`PackedInt8`], [`GroupedInt`], [`Q8_0Rows`]. Types that own such weights implement this by calling theirs.
 pub trait Weights: Sync {
     /// Computes a product.
     ///

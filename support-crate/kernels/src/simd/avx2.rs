@@ -124,6 +124,8 @@ macro_rules! cells {
             unsafe fn load_codes(from: *const u8) -> __m256i = _mm256_loadu_si256(from.cast());
             fn split(codes: __m256i) -> (__m256i, __m256i) = halves(codes);
             fn with_upper(codes: __m256i, upper: __m256i, part: usize) -> __m256i = with_upper(codes, upper, part);
+            unsafe fn gather_f16(rows: &[*const u8; 16], to: *mut f32) = gather_f16(rows, to);
+            unsafe fn gather_block(rows: &[*const u8; 16], to: *mut u8) = gather_block(rows, to);
             fn splat_i32(value: i32) -> __m256i = _mm256_set1_epi32(value);
         }
     };
@@ -308,4 +310,63 @@ fn sums_i32([a, b, c, d]: [__m256i; 4]) -> [i32; 4] {
     // SAFETY: `sums` has room for a vector of 4.
     unsafe { _mm_storeu_si128(sums.as_mut_ptr().cast(), four) };
     sums
+}
+
+/// [`PanelDots::gather_block`]: four times, 4 cells of 8 rows become 4 columns.
+///
+/// # Safety
+/// 32 bytes can be read from each row, and 512 written.
+#[target_feature(enable = "avx2")]
+#[inline]
+pub(super) unsafe fn gather_block(rows: &[*const u8; 16], to: *mut u8) {
+    for half in [0, 8] {
+        for part in [0, 4] {
+            // 4 cells of a row, and of the one that lies 4 rows after it.
+            let two = |i: usize| {
+                // SAFETY: the caller vouches for the memory.
+                let [first, second] =
+                    [0, 4].map(|after| unsafe { _mm_loadu_si128(rows[half + i + after].add(4 * part).cast()) });
+                _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(first), second)
+            };
+            let [a, b, c, d] = [two(0), two(1), two(2), two(3)];
+            let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
+            let (ab_more, cd_more) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
+            let columns = [
+                _mm256_unpacklo_epi64(ab, cd),
+                _mm256_unpackhi_epi64(ab, cd),
+                _mm256_unpacklo_epi64(ab_more, cd_more),
+                _mm256_unpackhi_epi64(ab_more, cd_more),
+            ];
+            for (column, cells) in columns.into_iter().enumerate() {
+                let codes = _mm256_xor_si256(cells, _mm256_set1_epi8(i8::MIN));
+                // SAFETY: the caller vouches for the memory.
+                unsafe { _mm256_storeu_si256(to.add(64 * (part + column) + 4 * half).cast(), codes) };
+            }
+        }
+    }
+}
+
+/// [`PanelDots::gather_f16`]
+///
+/// # Safety
+/// 2 bytes can be read from each row, and 16 numbers written.
+#[target_feature(enable = "avx2,f16c")]
+#[inline]
+pub(super) unsafe fn gather_f16(rows: &[*const u8; 16], to: *mut f32) {
+    for half in [0, 8] {
+        // SAFETY: the caller vouches for the memory.
+        let bits = |i: usize| i32::from(unsafe { rows[half + i].cast::<u16>().read_unaligned() });
+        // Put together in registers: what is stored in parts has to wait to be loaded whole.
+        let halves = _mm_setzero_si128();
+        let halves = _mm_insert_epi16::<0>(halves, bits(0));
+        let halves = _mm_insert_epi16::<1>(halves, bits(1));
+        let halves = _mm_insert_epi16::<2>(halves, bits(2));
+        let halves = _mm_insert_epi16::<3>(halves, bits(3));
+        let halves = _mm_insert_epi16::<4>(halves, bits(4));
+        let halves = _mm_insert_epi16::<5>(halves, bits(5));
+        let halves = _mm_insert_epi16::<6>(halves, bits(6));
+        let halves = _mm_insert_epi16::<7>(halves, bits(7));
+        // SAFETY: the caller vouches for the memory.
+        unsafe { _mm256_storeu_ps(to.add(half), _mm256_cvtph_ps(halves)) };
+    }
 }

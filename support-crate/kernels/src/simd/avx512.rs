@@ -153,6 +153,8 @@ macro_rules! cells {
             unsafe fn load_codes(from: *const u8) -> __m512i = _mm512_loadu_si512(from.cast());
             fn split(codes: __m512i) -> (__m512i, __m512i) = halves(codes);
             fn with_upper(codes: __m512i, upper: __m512i, part: usize) -> __m512i = with_upper(codes, upper, part);
+            unsafe fn gather_f16(rows: &[*const u8; 16], to: *mut f32) = super::avx2::gather_f16(rows, to);
+            unsafe fn gather_block(rows: &[*const u8; 16], to: *mut u8) = super::avx2::gather_block(rows, to);
             fn splat_i32(value: i32) -> __m512i = _mm512_set1_epi32(value);
         }
     };

@@ -250,6 +250,33 @@ pub trait PanelDots: Simd {
     /// # Safety
     /// 16 bytes can be read, and another 16 that begin [`MASKS_AFTER`] bytes later where there are masks.
     unsafe fn dots<const BITS: usize>(self, codes: [Self::Cells; 4], inputs: *const i8, c: Self::I32) -> Self::I32;
+    /// Writes 32 codes of 8 bits of each of 16 rows as a block of a panel: (8, 16, 4), increased by 128.
+    ///
+    /// # Safety
+    /// 32 bytes can be read from each row, and 512 written.
+    #[inline(always)]
+    unsafe fn gather_block(self, rows: &[*const u8; 16], to: *mut u8) {
+        for (lane, row) in rows.iter().enumerate() {
+            for part in 0..8 {
+                // SAFETY: the caller vouches for the memory.
+                unsafe {
+                    let cell = row.add(4 * part).cast::<[u8; 4]>().read();
+                    to.add(4 * (16 * part + lane)).cast::<[u8; 4]>().write(cell.map(|code| code ^ 0x80));
+                }
+            }
+        }
+    }
+    /// Writes a number in float16, the lower byte first, of each of 16 rows as float32.
+    ///
+    /// # Safety
+    /// 2 bytes can be read from each row, and 16 numbers written.
+    #[inline(always)]
+    unsafe fn gather_f16(self, rows: &[*const u8; 16], to: *mut f32) {
+        for (lane, row) in rows.iter().enumerate() {
+            // SAFETY: the caller vouches for the memory.
+            unsafe { to.add(lane).write(f16::from_le_bytes(row.cast::<[u8; 2]>().read()).to_f32()) };
+        }
+    }
     /// Codes of 0.
     #[inline(always)]
     fn no_codes(self) -> Self::Cells {

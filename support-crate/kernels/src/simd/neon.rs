@@ -140,6 +140,7 @@ macro_rules! panel_dots {
                 fn split(codes: int8x16_t) -> (int8x16_t, int8x16_t) = halves(vreinterpretq_u8_s8(codes));
                 fn with_upper(codes: int8x16_t, upper: int8x16_t, part: usize) -> int8x16_t =
                     with_upper(codes, vreinterpretq_u8_s8(upper), part);
+                unsafe fn gather_block(rows: &[*const u8; 16], to: *mut u8) = gather_block(rows, to);
                 fn splat_i32(value: i32) -> int32x4_t = vdupq_n_s32(value);
             }
 
@@ -168,6 +169,31 @@ panel_dots!(
     NeonDotprod, sdot;
     NeonBf16, sdot;
 );
+
+/// [`PanelDots::gather_block`]: 4 rows of 4 cells become 4 columns, until all are there.
+///
+/// # Safety
+/// 32 bytes can be read from each row, and 512 written.
+#[target_feature(enable = "neon")]
+#[inline]
+unsafe fn gather_block(rows: &[*const u8; 16], to: *mut u8) {
+    for (lane, rows) in (0..16).step_by(4).zip(rows.chunks_exact(4)) {
+        for part in [0, 4] {
+            // SAFETY: the caller vouches for the memory.
+            let row = |i: usize| unsafe { vreinterpretq_s32_u8(vld1q_u8(rows[i].add(4 * part))) };
+            let (a, b, c, d) = (row(0), row(1), row(2), row(3));
+            let (ab, cd) = (vreinterpretq_s64_s32(vtrn1q_s32(a, b)), vreinterpretq_s64_s32(vtrn1q_s32(c, d)));
+            let (ab_more, cd_more) = (vreinterpretq_s64_s32(vtrn2q_s32(a, b)), vreinterpretq_s64_s32(vtrn2q_s32(c, d)));
+            let columns =
+                [vtrn1q_s64(ab, cd), vtrn1q_s64(ab_more, cd_more), vtrn2q_s64(ab, cd), vtrn2q_s64(ab_more, cd_more)];
+            for (column, cells) in columns.into_iter().enumerate() {
+                let codes = veorq_u8(vreinterpretq_u8_s64(cells), vdupq_n_u8(0x80));
+                // SAFETY: the caller vouches for the memory.
+                unsafe { vst1q_u8(to.add(4 * (16 * (part + column) + lane)), codes) };
+            }
+        }
+    }
+}
 
 #[target_feature(enable = "neon")]
 #[inline]

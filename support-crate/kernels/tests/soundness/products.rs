@@ -1,6 +1,6 @@
 //! Products of any sizes with weights of any lengths, in every format and with every instruction set.
 
-use half::bf16;
+use half::{bf16, f16};
 use proptest::prelude::*;
 use quantlab_kernels::*;
 
@@ -16,13 +16,15 @@ enum Format {
     Affine(Compute),
     /// With inputs of 8 bits.
     Grouped(CodeBits),
+    /// The same, with scales among the codes.
+    Q8_0,
     Dynamic {
         threshold: f32,
     },
     Static,
 }
 
-const FORMATS: [Format; 12] = [
+const FORMATS: [Format; 13] = [
     Format::Float32,
     Format::BFloat16,
     Format::FourBit(Compute::Float32),
@@ -32,10 +34,14 @@ const FORMATS: [Format; 12] = [
     Format::Grouped(CodeBits::Four),
     Format::Grouped(CodeBits::Six),
     Format::Grouped(CodeBits::Eight),
+    Format::Q8_0,
     Format::Dynamic { threshold: 0.0 },
     Format::Dynamic { threshold: 6.0 },
     Format::Static,
 ];
+
+/// Bytes of 32 weights: a scale in float16, and their codes.
+const Q8_0_BLOCK: usize = 34;
 
 /// n, k, blocksize
 type Sizes = [usize; 3];
@@ -51,6 +57,7 @@ fn lengths(format: Format, m: usize, [n, k, blocksize]: Sizes) -> Lengths {
             let rows = n.next_multiple_of(PANEL);
             (rows * k * bits.count() / 8, rows * (k / blocksize))
         }
+        Format::Q8_0 => (n * (k / 32) * Q8_0_BLOCK, n),
         _ => (n * k, n),
     };
     // What int8 has as sums of rows, affine numbers have as minima.
@@ -79,6 +86,7 @@ fn is_valid(format: Format, [n, k, blocksize]: Sizes, lengths: Lengths, biased: 
             let groups = is_group.then(|| stored / blocksize as u128);
             weights == stored / 8 * bits.count() as u128 && Some(scales) == groups && Some(sums) == groups
         }
+        Format::Q8_0 => k.is_multiple_of(32) && weights == product(&[n as usize, k / 32, Q8_0_BLOCK]),
         Format::Dynamic { .. } => weights == numbers && scales == n && sums == n,
         Format::Static => weights == numbers && scales == n && sums == n && factors == k as u128,
     };
@@ -86,6 +94,12 @@ fn is_valid(format: Format, [n, k, blocksize]: Sizes, lengths: Lengths, biased: 
     let is_int8 = matches!(format, Format::Dynamic { .. } | Format::Static);
     let fits = !is_int8 || k <= MAX_BYTES;
     is_format && is_shape && fits && (!biased || bias == n)
+}
+
+/// Of blocks whose scales are 1 and 2 in turn.
+fn q8_0_byte(i: usize, value: i32) -> u8 {
+    let scale = f16::from_f32([1.0, 2.0][i / Q8_0_BLOCK % 2]).to_le_bytes();
+    scale.get(i % Q8_0_BLOCK).copied().unwrap_or(value as i8 as u8)
 }
 
 /// Numbers that every format has as they are: integers up to 7 in size, and inputs that are 1 in size, or 8 where a
@@ -99,6 +113,7 @@ struct Numbers {
     bf16: Vec<bf16>,
     packed: Vec<u8>,
     int8: Vec<i8>,
+    q8_0: Vec<u8>,
     sums: Vec<i32>,
     scales: Vec<f32>,
     minima: Vec<f32>,
@@ -130,6 +145,7 @@ impl Numbers {
             bf16: values.iter().map(|&value| bf16::from_f32(value as f32)).collect(),
             packed: values.chunks(2).map(|pair| index(pair[0]) << 4 | index(*pair.last().unwrap())).collect(),
             int8: values.iter().map(|&value| value as i8).collect(),
+            q8_0: values.iter().enumerate().map(|(i, &value)| q8_0_byte(i, value)).collect(),
             weights: values,
             sums: of_rows,
             scales: (0..scales).map(scale).collect(),
@@ -167,6 +183,7 @@ impl Numbers {
                 minima: Some(Scales::Float32(&self.minima)),
                 group: blocksize,
             }),
+            Format::Q8_0 => Box::new(Q8_0Rows { bytes: &self.q8_0, order: None }),
             Format::Dynamic { threshold } => int8(ActivationQuant::Dynamic { threshold }),
             Format::Static => int8(ActivationQuant::Static { factors, scale: 1.0 / LARGEST }),
         }
@@ -185,6 +202,10 @@ impl Numbers {
                 let code = code_in_panels(bits, &self.packed, row, column, k);
                 let group = (row / PANEL * (k / blocksize) + column / blocksize) * PANEL + of_panel;
                 f64::from(code * self.scales[group] + self.minima[group])
+            }
+            Format::Q8_0 => {
+                let block = &self.q8_0[i / 32 * Q8_0_BLOCK..][..Q8_0_BLOCK];
+                f64::from(block[2 + i % 32] as i8) * f16::from_le_bytes([block[0], block[1]]).to_f64()
             }
             _ => f64::from(self.weights[i]),
         };
@@ -340,6 +361,19 @@ fn columns_that_there_are_not_are_refused() {
         let mut out = [0.0];
         let matrix = Matrix { weights: &weights, n: 1, k: 32 };
         outcome(valid, &["columns: "], || matmul(&thread_scope(), &[1.0; 32], matrix, Epilogue::default(), &mut out));
+    }
+}
+
+#[test]
+fn rows_that_do_not_exist_are_refused() {
+    let bytes = vec![0; 3 * Q8_0_BLOCK];
+    let orders: [(&[u32], bool); 5] =
+        [(&[2, 0, 1], true), (&[0, 0, 0], true), (&[0, 1, 3], false), (&[0, 1], false), (&[u32::MAX; 3], false)];
+    for (order, valid) in orders {
+        let weights = Q8_0Rows { bytes: &bytes, order: Some(order) };
+        let matrix = Matrix { weights: &weights, n: 3, k: 32 };
+        let mut out = [0.0; 3];
+        outcome(valid, &["order: "], || matmul(&thread_scope(), &[1.0; 32], matrix, Epilogue::default(), &mut out));
     }
 }
 

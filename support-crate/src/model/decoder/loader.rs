@@ -3,7 +3,7 @@
 use super::names::HEAD_WEIGHT;
 use super::{Block, HEAD, Linear, Matrix, Names, Norm, Parts, Store};
 use crate::error::{Context, Result};
-use crate::model::quantized::{GroupedMatrix, Int4Matrix, QuantizedWeight, Source};
+use crate::model::quantized::{Int4Matrix, QuantizedWeight, Source, of_blocks};
 use crate::model::weights::UnreadTensor;
 use crate::model::{DecoderConfig, NormKind, Positions, Precision, QkNorm, TensorInfo, TensorKind, Weights};
 use crate::progress::Progress;
@@ -255,8 +255,18 @@ impl<'a, S: Store> Loader<'a, S> {
         is_copy: bool,
     ) -> Result<Matrix<S>> {
         let (rows, check_finite) = self.weights.blocks(from, shape)?;
-        let made = GroupedMatrix::of_blocks(&rows, check_finite);
-        self.hold(Box::new(made.context(|| format!("layer `{module}`"))?), name, is_copy)
+        // What a copy is of was checked.
+        let weight = of_blocks(rows, check_finite && !is_copy).context(|| format!("layer `{module}`"))?;
+        let mapped = weight.mapped_bytes();
+        if !is_copy || mapped == 0 {
+            self.counts.mapped += mapped;
+            return self.hold(weight, name, is_copy);
+        }
+        // It is no copy, but the same bytes of the file; a step reads all of them.
+        self.counts.unread -= mapped;
+        let tensor = TensorInfo::plain(name, TensorKind::Parameter, &shape, size_of::<u8>());
+        self.counts.tensors.push(TensorInfo { numel: mapped, tied_to: Some(from.to_owned()), ..tensor });
+        self.store.quantized(weight).map(|(matrix, _)| Matrix::Quantized(matrix))
     }
 
     fn hold(&mut self, weight: Box<dyn QuantizedWeight>, name: &str, is_copy: bool) -> Result<Matrix<S>> {

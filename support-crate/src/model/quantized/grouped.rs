@@ -7,7 +7,7 @@ use quantlab_kernels::{
     CodeBits, GroupedInt, PANEL, Product, Scales, Weights as KernelWeights, pack_codes, thread_scope,
 };
 
-use super::{Operands, QuantizedWeight, StateBytes, no_checkpoint};
+use super::{Operands, QuantizedWeight, StateBytes, no_checkpoint, not_of_blocks};
 use crate::buffer::{Plain, Pooled};
 use crate::error::{Error, Result};
 use crate::model::weights::{BlockRows, StateTensor};
@@ -166,11 +166,7 @@ impl GroupedMatrix {
         let kept = |factors, steps| if nested { Kept::Nested(steps, factors) } else { Kept::Float16(factors) };
         let scales = kept(scales, scale_steps);
         let minima = has_minima.then(|| kept(minima, minimum_steps));
-        let unsaved = || {
-            Error::input("a checkpoint of transformers has no blocks of GGUF")
-                .hint("load the model with `dequantize: true` to save what its weights stand for")
-        };
-        Ok(Self { shape: [n, k], codes, bits, offset, group, scales, minima, unsaved })
+        Ok(Self { shape: [n, k], codes, bits, offset, group, scales, minima, unsaved: not_of_blocks })
     }
 }
 

@@ -7,20 +7,23 @@ mod grouped;
 mod int4;
 mod int8;
 mod parts;
+mod q8_0;
 
 use std::fmt;
 
 use quantlab_kernels::{Packed4Bit, Weights as KernelWeights};
 
-use super::weights::{StateTensor, UnreadTensor};
+use super::weights::{BlockRows, StateTensor, UnreadTensor};
 use super::{Precision, Weights};
 use crate::error::{Error, Result};
 use crate::quant::{Int8Rows, QuantizationMethod};
+use crate::source::GgmlType;
 use four_bit::FourBitMatrix;
-pub(super) use grouped::GroupedMatrix;
+use grouped::GroupedMatrix;
 pub(super) use int4::Int4Matrix;
 pub(super) use int8::Int8Matrix;
 use parts::FullPrecision;
+use q8_0::Q8_0Matrix;
 
 /// A matrix of quantized weights (n, k) in main memory. Kernels multiply it as it is.
 pub(super) trait QuantizedWeight: KernelWeights + fmt::Debug + Send {
@@ -32,6 +35,11 @@ pub(super) trait QuantizedWeight: KernelWeights + fmt::Debug + Send {
 
     /// Bytes besides the codes.
     fn state_bytes(&self) -> StateBytes;
+
+    /// How many of these bytes, and of the others, are read from a mapped file.
+    fn mapped_bytes(&self) -> usize {
+        0
+    }
 
     /// What a tensor library makes tensors of; none where its operations cannot compute the format.
     fn operands(&self) -> Option<Operands<'_>>;
@@ -129,12 +137,28 @@ impl<'a> Source<'a> {
     }
 }
 
+/// The blocks of a GGUF file: rearranged for the kernels, or where the file has them, if they are multiplied so.
+///
+/// # Errors
+/// No memory for them; a scale that is NaN or infinite, if that is not allowed; numbers that stand for themselves.
+pub(super) fn of_blocks(rows: BlockRows, check_finite: bool) -> Result<Box<dyn QuantizedWeight>> {
+    if rows.kind() == GgmlType::Q8_0 {
+        return Q8_0Matrix::new(rows, check_finite).map(boxed);
+    }
+    GroupedMatrix::of_blocks(&rows, check_finite).map(boxed)
+}
+
 fn boxed<'a, T: QuantizedWeight + 'a>(matrix: T) -> Box<dyn QuantizedWeight + 'a> {
     Box::new(matrix)
 }
 
 fn no_checkpoint() -> Error {
     Error::input("no checkpoint can hold this format; it is made while a model is loaded")
+}
+
+fn not_of_blocks() -> Error {
+    Error::input("a checkpoint of transformers has no blocks of GGUF")
+        .hint("load the model with `dequantize: true` to save what its weights stand for")
 }
 
 /// Numbers of a checkpoint, one after the other.

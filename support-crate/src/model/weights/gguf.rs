@@ -103,6 +103,16 @@ impl BlockRows {
         &self.bytes[row * len..(row + 1) * len]
     }
 
+    /// All of them, in the order of the file.
+    pub fn in_file(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Which row of the file is each row, if they have another order there.
+    pub fn order(&self) -> Option<Vec<u32>> {
+        self.paired.map(|_| (0..self.shape[0]).map(|row| row_in_file(row, self.paired) as u32).collect())
+    }
+
     /// Gives the pages that hold these rows back to the system, where they are mapped and in the order of the file; to read
     /// them again fetches them from there. Paired rows, those of queries and keys, lie elsewhere and stay.
     pub fn forget(&self, rows: Range<usize>) {
@@ -119,14 +129,18 @@ impl BlockRows {
     pub fn check_finite(&self) -> Result<()> {
         // Rows whose pages are resident at once.
         const AT_ONCE: usize = 1024;
-        let blocks = |row| self.row(row).chunks_exact(self.kind.block_bytes());
+        let (finite, size) = (AtomicBool::new(true), self.kind.block_bytes());
         for first in (0..self.shape[0]).step_by(AT_ONCE) {
             let rows = first..self.shape[0].min(first + AT_ONCE);
-            let mut factors = rows.clone().flat_map(blocks).flat_map(|block| ggml_factors(self.kind, block));
-            if factors.any(|factor| !factor.is_finite()) {
-                return Err(Error::format("a scale of its blocks is NaN or infinite"));
-            }
+            thread_scope().split(rows.len(), 1, self.row_bytes(), &|some| {
+                let blocks = some.flat_map(|row| self.row(first + row).chunks_exact(size));
+                let all = blocks.flat_map(|block| ggml_factors(self.kind, block)).all(|factor| factor.is_finite());
+                finite.fetch_and(all, Ordering::Relaxed);
+            });
             self.forget(rows);
+        }
+        if !finite.into_inner() {
+            return Err(Error::format("a scale of its blocks is NaN or infinite"));
         }
         Ok(())
     }
