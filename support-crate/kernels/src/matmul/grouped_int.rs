@@ -10,16 +10,15 @@
 
 use std::ops::Range;
 
-use half::f16;
-
 use super::code_bits::{CodeBits, PANEL};
 use super::gemm::{INPUTS_IN_CACHE, blocks};
 use super::input_blocks::{BLOCK, Form, InputBlock, RoundedBlocks, TOGETHER};
 use super::packed4bit::AHEAD;
 use super::q8_0_rows::{Q8_0Rows, Rows};
+use super::scales::Scales;
 use super::{Product, Weights};
 use crate::scratch::{Aligned, Scratch};
-use crate::simd::{Kernel, MASKS_AFTER, PanelDots, Simd, in_register, widen};
+use crate::simd::{Kernel, MASKS_AFTER, PanelDots, Simd, in_register};
 use crate::sizes;
 use crate::strided::Block;
 
@@ -39,66 +38,6 @@ pub struct GroupedInt<'a> {
     pub minima: Option<Scales<'a>>,
     /// Weights of a row that share a scale: 16, or a multiple of 32.
     pub group: usize,
-}
-
-/// A number for each group: (panels, groups of a row, 16).
-#[derive(Debug, Clone, Copy)]
-pub enum Scales<'a> {
-    /// As they are.
-    Float32(&'a [f32]),
-    /// As they are.
-    Float16(&'a [f16]),
-    /// Integers, each times the number of its 256 weights: (panels, k / 256, 16).
-    Nested(&'a [i8], &'a [f16]),
-}
-
-/// Weights that share what [`Scales::Nested`] are multiplied by.
-const SUPER_GROUP: usize = 256;
-
-impl Scales<'_> {
-    fn check(&self, what: &str, panels: usize, k: usize, group: usize) {
-        let groups = &[panels, k / group, PANEL];
-        match self {
-            Self::Float32(scales) => sizes::check(what, scales.len(), groups),
-            Self::Float16(scales) => sizes::check(what, scales.len(), groups),
-            Self::Nested(steps, of_256) => {
-                assert!(k.is_multiple_of(SUPER_GROUP), "rows of {k} numbers are not whole groups of {SUPER_GROUP}");
-                assert!(SUPER_GROUP.is_multiple_of(group), "groups of {group} numbers do not divide {SUPER_GROUP}");
-                sizes::check(what, steps.len(), groups);
-                sizes::check(what, of_256.len(), &[panels, k / SUPER_GROUP, PANEL]);
-            }
-        }
-    }
-
-    /// Those of a panel as float32: (groups, 16).
-    #[inline(always)]
-    fn widen<S: Simd>(&self, simd: S, panel: usize, group: usize, out: &mut [f32]) {
-        let len = out.len();
-        match self {
-            Self::Float32(scales) => out.copy_from_slice(&scales[panel * len..][..len]),
-            Self::Float16(scales) => widen(simd, &scales[panel * len..][..len], out),
-            Self::Nested(steps, of_256) => {
-                let together = SUPER_GROUP / group * PANEL;
-                let of_panel = len / together * PANEL;
-                let steps = steps[panel * len..][..len].chunks_exact(together);
-                let of_256 = of_256[panel * of_panel..][..of_panel].chunks_exact(PANEL);
-                for ((out, steps), of_256) in out.chunks_exact_mut(together).zip(steps).zip(of_256) {
-                    let mut factors = [0.0; PANEL];
-                    widen(simd, of_256, &mut factors);
-                    for (out, steps) in out.chunks_exact_mut(PANEL).zip(steps.chunks_exact(PANEL)) {
-                        for at in (0..PANEL).step_by(S::LANES) {
-                            // SAFETY: all three have 16 numbers, which are whole vectors.
-                            unsafe {
-                                let steps = simd.load_i8(steps.as_ptr().add(at));
-                                let numbers = simd.mul(steps, simd.load(factors.as_ptr().add(at)));
-                                simd.store(numbers, out.as_mut_ptr().add(at));
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
 }
 
 impl GroupedInt<'_> {
@@ -154,14 +93,22 @@ pub(super) fn multiply(panels: Panels<'_>, mut product: Product<'_>) {
     product.parts().for_each(|product| {
         let (m, n, k) = (product.m(), product.n, product.k);
         let inputs = &RoundedBlocks::new(isa, product.x, k, form, product.scope);
-        Product { together: PANEL, ..product }.divide(m * k / 4, &|rows, out| {
-            isa.dispatch_bytes(Part { panels, inputs, m, n, k, rows, out });
-        });
+        let product = Product { together: PANEL, ..product };
+        match panels {
+            // Inputs of one tile.
+            Panels::Q8_0(_) if m <= 4 || m == TOGETHER => product.divide(m * k / 4, &|rows, out| {
+                isa.dispatch_bytes(Part::<true> { panels, inputs, m, n, k, rows, out });
+            }),
+            _ => product.divide(m * k / 4, &|rows, out| {
+                isa.dispatch_bytes(Part::<false> { panels, inputs, m, n, k, rows, out });
+            }),
+        }
     });
 }
 
-/// A thread's rows of weights.
-struct Part<'a> {
+/// A thread's rows of weights. `ROWS`: a block of a panel is made as it is multiplied, and stays in the first-level cache;
+/// else a panel as a whole, if it has to be made.
+struct Part<'a, const ROWS: bool> {
     panels: Panels<'a>,
     inputs: &'a RoundedBlocks,
     m: usize,
@@ -180,11 +127,27 @@ pub(super) struct Panel<'a> {
     /// None of them if there are no minima.
     pub minima: &'a [f32],
     pub group: usize,
-    /// What its blocks are made of as they are multiplied, if they are not there.
-    pub rows: Option<Rows<'a>>,
 }
 
-impl<S: PanelDots> Kernel<S> for Part<'_> {
+impl<S: PanelDots> Kernel<S> for Part<'_, true> {
+    #[inline(always)]
+    fn run(mut self, simd: S) {
+        let Self { panels, inputs, m, n, k, .. } = self;
+        let Panels::Q8_0(weights) = panels else { unreachable!("panels that are there") };
+        let rows = self.rows.clone();
+        if const { S::LANES < 8 } {
+            // A panel is read several times.
+            let Self { out, .. } = self;
+            return Part::<false> { panels, inputs, m, n, k, rows, out }.run(simd);
+        }
+        for row in rows.step_by(PANEL) {
+            let panel = Panel { codes: &[], scales: &[], minima: &[], group: BLOCK };
+            self.panel::<S, 8, 1>(simd, 0..m, panel, Some(&weights.rows(row, n, k)), row);
+        }
+    }
+}
+
+impl<S: PanelDots> Kernel<S> for Part<'_, false> {
     #[inline(always)]
     fn run(mut self, simd: S) {
         let Self { panels, inputs, m, n, k, .. } = self;
@@ -199,18 +162,6 @@ impl<S: PanelDots> Kernel<S> for Part<'_> {
         // Inputs that stay in the second-level cache while the panels go by.
         let of_row = inputs.values.len() / m + inputs.blocks.len() / m * size_of::<InputBlock>();
         let in_cache = (INPUTS_IN_CACHE / of_row / TOGETHER).max(1) * TOGETHER;
-        // Inputs of one tile: a block of the panel is made, and read from the first-level cache at once.
-        if let Panels::Q8_0(weights) = panels
-            && const { S::LANES >= 8 }
-            && (m <= 4 || m == TOGETHER)
-        {
-            for row in rows.step_by(PANEL) {
-                let rows = Some(weights.rows(row, n, k));
-                let panel = Panel { codes: &[], scales: &[], minima: &[], group: BLOCK, rows };
-                self.panel::<S, 8, 1, true>(simd, 0..m, panel, row);
-            }
-            return;
-        }
         for some in blocks(0..m, in_cache) {
             for row in rows.clone().step_by(PANEL) {
                 let (bits, panel) = match panels {
@@ -223,12 +174,12 @@ impl<S: PanelDots> Kernel<S> for Part<'_> {
                     }
                 };
                 match (bits, panel.group < BLOCK) {
-                    (CodeBits::Four, false) => self.panel::<S, 4, 1, false>(simd, some.clone(), panel, row),
-                    (CodeBits::Four, true) => self.panel::<S, 4, 2, false>(simd, some.clone(), panel, row),
-                    (CodeBits::Six, false) => self.panel::<S, 6, 1, false>(simd, some.clone(), panel, row),
-                    (CodeBits::Six, true) => self.panel::<S, 6, 2, false>(simd, some.clone(), panel, row),
-                    (CodeBits::Eight, false) => self.panel::<S, 8, 1, false>(simd, some.clone(), panel, row),
-                    (CodeBits::Eight, true) => self.panel::<S, 8, 2, false>(simd, some.clone(), panel, row),
+                    (CodeBits::Four, false) => self.panel::<S, 4, 1>(simd, some.clone(), panel, None, row),
+                    (CodeBits::Four, true) => self.panel::<S, 4, 2>(simd, some.clone(), panel, None, row),
+                    (CodeBits::Six, false) => self.panel::<S, 6, 1>(simd, some.clone(), panel, None, row),
+                    (CodeBits::Six, true) => self.panel::<S, 6, 2>(simd, some.clone(), panel, None, row),
+                    (CodeBits::Eight, false) => self.panel::<S, 8, 1>(simd, some.clone(), panel, None, row),
+                    (CodeBits::Eight, true) => self.panel::<S, 8, 2>(simd, some.clone(), panel, None, row),
                 }
             }
         }
@@ -255,18 +206,19 @@ impl<'a> GroupedInt<'a> {
         }
         let bytes = self.bits.panel_bytes(k);
         let codes = &self.codes[number * bytes..][..bytes];
-        Panel { codes, scales, minima, group: self.group, rows: None }
+        Panel { codes, scales, minima, group: self.group }
     }
 }
 
-impl Part<'_> {
+impl<const ROWS: bool> Part<'_, ROWS> {
     /// Multiplies some inputs with the panel that begins with row `row`, whose blocks are of `GROUPS` groups.
     #[inline(always)]
-    fn panel<S: PanelDots, const BITS: usize, const GROUPS: usize, const ROWS: bool>(
+    fn panel<S: PanelDots, const BITS: usize, const GROUPS: usize>(
         &mut self,
         simd: S,
         some: Range<usize>,
         panel: Panel<'_>,
+        rows: Option<&Rows<'_>>,
         row: usize,
     ) {
         for inputs in blocks(some, TOGETHER) {
@@ -275,12 +227,12 @@ impl Part<'_> {
                 // Few formats have two groups in a block: for these, fewer tiles are compiled.
                 m += match end - m {
                     TOGETHER if const { (S::TILE.0 == 4 || ROWS) && GROUPS == 1 } => {
-                        self.tile::<S, BITS, GROUPS, ROWS, 8>(simd, panel, m, row)
+                        self.tile::<S, BITS, GROUPS, 8>(simd, (panel, rows), m, row)
                     }
-                    4.. => self.tile::<S, BITS, GROUPS, ROWS, 4>(simd, panel, m, row),
-                    3 if const { GROUPS == 1 } => self.tile::<S, BITS, GROUPS, ROWS, 3>(simd, panel, m, row),
-                    2 if const { GROUPS == 1 } => self.tile::<S, BITS, GROUPS, ROWS, 2>(simd, panel, m, row),
-                    _ => self.tile::<S, BITS, GROUPS, ROWS, 1>(simd, panel, m, row),
+                    4.. => self.tile::<S, BITS, GROUPS, 4>(simd, (panel, rows), m, row),
+                    3 if const { GROUPS == 1 } => self.tile::<S, BITS, GROUPS, 3>(simd, (panel, rows), m, row),
+                    2 if const { GROUPS == 1 } => self.tile::<S, BITS, GROUPS, 2>(simd, (panel, rows), m, row),
+                    _ => self.tile::<S, BITS, GROUPS, 1>(simd, (panel, rows), m, row),
                 }
             }
         }
@@ -288,10 +240,10 @@ impl Part<'_> {
 
     /// Adds the products of `M` inputs from `m` on with a panel to the outputs; returns `M`.
     #[inline(always)]
-    fn tile<S: PanelDots, const BITS: usize, const GROUPS: usize, const ROWS: bool, const M: usize>(
+    fn tile<S: PanelDots, const BITS: usize, const GROUPS: usize, const M: usize>(
         &mut self,
         simd: S,
-        panel: Panel<'_>,
+        (panel, rows): (Panel<'_>, Option<&Rows<'_>>),
         m: usize,
         row: usize,
     ) -> usize {
@@ -299,9 +251,9 @@ impl Part<'_> {
         // both. Sums of 4 rows then leave the registers, and it is still faster. 4 lanes: all for one row, which waits
         // for memory; for more of them one vector after the other.
         match const { (S::LANES, M) } {
-            (8, _) => self.vectors::<S, BITS, GROUPS, ROWS, M, 2>(simd, panel, m, row),
-            (4, 1) => self.vectors::<S, BITS, GROUPS, ROWS, M, 4>(simd, panel, m, row),
-            _ => self.vectors::<S, BITS, GROUPS, ROWS, M, 1>(simd, panel, m, row),
+            (8, _) => self.vectors::<S, BITS, GROUPS, M, 2>(simd, (panel, rows), m, row),
+            (4, 1) => self.vectors::<S, BITS, GROUPS, M, 4>(simd, (panel, rows), m, row),
+            _ => self.vectors::<S, BITS, GROUPS, M, 1>(simd, (panel, rows), m, row),
         }
         M
     }
@@ -309,22 +261,15 @@ impl Part<'_> {
     /// The same, `V` vectors of the panel at a time.
     #[expect(clippy::needless_range_loop, reason = "inputs and parts of a block read best by their numbers")]
     #[inline(always)]
-    fn vectors<
-        S: PanelDots,
-        const BITS: usize,
-        const GROUPS: usize,
-        const ROWS: bool,
-        const M: usize,
-        const V: usize,
-    >(
+    fn vectors<S: PanelDots, const BITS: usize, const GROUPS: usize, const M: usize, const V: usize>(
         &mut self,
         simd: S,
-        panel: Panel<'_>,
+        (panel, rows): (Panel<'_>, Option<&Rows<'_>>),
         m: usize,
         row: usize,
     ) {
         let Self { inputs, k, .. } = *self;
-        let Panel { codes, scales, minima, group, rows } = panel;
+        let Panel { codes, scales, minima, group } = panel;
         let (of_row, of_block) = (k / BLOCK, 2 * BITS * BLOCK);
         let of_input = if BITS == 8 && S::SPLITS { MASKS_AFTER + BLOCK } else { BLOCK };
         // The first of the rows that lie together, how many these are, and where the first block of row `m` is.

@@ -1,8 +1,10 @@
 //! Products of integers in groups against their definition.
 
+use half::f16;
 use proptest::prelude::*;
 
 use super::super::pack_codes;
+use super::super::scales::SUPER_GROUP;
 use super::super::tests::product;
 use super::*;
 use crate::isa::Isa;

@@ -20,6 +20,7 @@ mod int8;
 mod ordered_inputs;
 mod packed4bit;
 mod q8_0_rows;
+mod scales;
 #[cfg(target_arch = "aarch64")]
 mod smmla;
 #[cfg(test)]
@@ -29,10 +30,11 @@ use std::ops::Range;
 
 pub use code_bits::{CodeBits, PANEL, pack_codes};
 pub(crate) use gemm::{Operands, blocks, gemm};
-pub use grouped_int::{GroupedInt, Scales};
+pub use grouped_int::GroupedInt;
 pub use int8::{ActivationQuant, PackedInt8};
 pub use packed4bit::{Compute, Packed4Bit};
 pub use q8_0_rows::Q8_0Rows;
+pub use scales::Scales;
 
 #[cfg(target_arch = "x86_64")]
 use crate::amx;

@@ -39,7 +39,6 @@ impl Weights for Q8_0Rows<'_> {
 }
 
 /// The rows of a panel, to be brought into it.
-#[derive(Clone, Copy)]
 pub(super) struct Rows<'a> {
     /// A panel that has fewer rows repeats the last one, whose sums nobody takes.
     rows: [*const u8; PANEL],
@@ -99,7 +98,7 @@ impl Rows<'_> {
     pub(super) fn panel<'p, S: PanelDots>(&self, simd: S, codes: &'p mut [u8], scales: &'p mut [f32]) -> Panel<'p> {
         let each = codes.as_chunks_mut().0.iter_mut().zip(scales.as_chunks_mut().0).enumerate();
         each.for_each(|(block, (codes, scales))| self.gather(simd, block, codes, scales));
-        Panel { codes, scales, minima: &[], group: BLOCK, rows: None }
+        Panel { codes, scales, minima: &[], group: BLOCK }
     }
 }
 
