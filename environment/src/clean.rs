@@ -70,7 +70,8 @@ pub fn clean(yes: bool) -> Result<()> {
             return Ok(());
         }
     }
-    // Whoever changes or uses what is here holds one of these; a set-up takes others after its own.
+    // Whoever changes what is here, or grades with it, holds one of these (a notebook that is open does not); a set-up
+    // takes others after its own.
     let (locks, rest): (Vec<&str>, Vec<&str>) = OURS.into_iter().partition(|name| name.ends_with(".lock"));
     let mut held = vec![home.lock("setup.lock", || eprintln!("a set-up is running; waiting for it"))?];
     for name in locks.iter().filter(|name| **name != "setup.lock") {

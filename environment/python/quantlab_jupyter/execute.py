@@ -304,8 +304,11 @@ class Limited(Outputs, Streams, NotebookClient):
         """A new kernel, in which the cells that ran and that checks need are run again; whether it answers."""
         self.flooded = self.commanded = False
         await self.km.restart_kernel(now=True)
+        begun = time.monotonic()
         try:
             await self.kc.wait_for_ready(timeout=self.startup_timeout)
+            # Another set-up may have kept the kernel waiting, until all notebooks that are graded had ended.
+            self.run.deadline += time.monotonic() - begun
             self.key = await self.async_take_key()
             for source in self.ran:
                 asked = self.kc.execute(source, store_history=False)

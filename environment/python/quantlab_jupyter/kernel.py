@@ -157,7 +157,7 @@ class Client(Streams, NotebookClient):
         loop, run = asyncio.get_running_loop(), asyncio.current_task()
 
         def interrupt():
-            if self.interrupted == self.is_ready:
+            if self.interrupted or not self.is_ready:
                 run.cancel()
             self.interrupted = True
             if self.is_ready:

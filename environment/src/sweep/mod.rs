@@ -99,6 +99,9 @@ struct Measured {
     date: String,
     /// Of the library and all that it is built from.
     state: String,
+    /// Where the rows are from, if they were not measured by a sweep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
     rows: Vec<Value>,
 }
 

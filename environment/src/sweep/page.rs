@@ -106,7 +106,8 @@ impl<'a> Table<'a> {
                 programs[at].turns.insert(one.unit.turn);
                 table.times.extend(one.began.iter().chain([&one.date]).map(String::as_str));
                 table.machines.extend(Some(one.machine.as_str()).filter(|name| !name.is_empty()));
-                table.repeats.insert(repeats(&one.unit.arguments));
+                // What was taken from a table does not say of how many runs it is.
+                table.repeats.extend(one.note.is_none().then(|| repeats(&one.unit.arguments)));
             }
         }
         // This library first, the others by their names, in each width of the weights.
@@ -138,16 +139,19 @@ impl<'a> Table<'a> {
         let mut bandwidths: Vec<f64> = rows().filter_map(|row| row["bandwidth_gb_s"].as_f64()).collect();
         bandwidths.sort_by(f64::total_cmp);
         facts.extend(from_to(bandwidths.into_iter().map(short)).map(|ends| format!("memory that reads {ends} GB/s")));
-        let runs = from_to(self.repeats.iter().map(u64::to_string)).unwrap_or_default();
-        let runs = if runs == "1" { "one run".to_owned() } else { format!("a median of {runs} runs") };
-        let turns: BTreeSet<usize> = self.programs.iter().map(|program| program.turns.len()).collect();
-        facts.push(match turns.last().filter(|most| **most > 1) {
-            Some(most) => {
-                let up_to = if turns.len() > 1 { "up to " } else { "" };
-                format!("medians of {up_to}{most} turns, each {runs}, in brackets the least and the most of these")
-            }
-            None => format!("each {runs}"),
+        let runs = from_to(self.repeats.iter().map(u64::to_string)).map(|count| match &*count {
+            "1" => "each one run".to_owned(),
+            _ => format!("each a median of {count} runs"),
         });
+        let turns: BTreeSet<usize> = self.programs.iter().map(|program| program.turns.len()).collect();
+        if let Some(most) = turns.last().filter(|most| **most > 1) {
+            let up_to = if turns.len() > 1 { "up to " } else { "" };
+            facts.push(format!("medians of {up_to}{most} turns"));
+            facts.extend(runs);
+            facts.push("in brackets the least and the most of the turns".to_owned());
+        } else {
+            facts.extend(runs);
+        }
         let mut columns = Vec::new();
         let batches = all("batch");
         for prompt in all("prompt") {
@@ -272,8 +276,11 @@ fn repeats(arguments: &[String]) -> u64 {
     told.and_then(|count| count.parse().ok()).unwrap_or(7)
 }
 
-/// Three digits, or all that are before the point.
+/// Three digits, or all that are before the point; of a whole number no more than it was measured as.
 fn short(value: f64) -> String {
+    if value.fract() == 0.0 {
+        return value.to_string();
+    }
     // Of what is rounded: 99.96 is 100.
     let rounded = format!("{value:.2e}");
     let exponent = rounded.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0_i32);
@@ -289,7 +296,8 @@ mod tests {
     fn measured(program: &str, turn: usize, date: &str, state: &str, rows: Vec<Value>) -> Measured {
         let unit = Unit { benchmark: program.into(), model: "m".into(), arguments: Vec::new(), turn };
         let (processor, machine) = ("2 x P".into(), String::new());
-        Measured { unit, processor, machine, began: None, date: date.into(), state: state.into(), rows }
+        let (began, note) = (None, None);
+        Measured { unit, processor, machine, began, date: date.into(), state: state.into(), note, rows }
     }
 
     fn row(program: &str, precision: &str, batch: usize, prefill_ms: f64, decode_tok_s: f64) -> Value {
@@ -312,12 +320,12 @@ mod tests {
         let quality = measured("quality", 1, "2026-12-31 11:00", "newer", vec![json!({"model": "m"})]);
         let all = [of_turn(1, 1.0), of_turn(3, 1.2), peer, old, quality, of_turn(2, 0.5)];
         let expected = "\n**m** on 2 x P; 2026-12-30 10:00 to 2026-12-31 09:00, 2 threads, kernels for avx2, medians of up to 3 turns, \
-                        each a median of 7 runs, in brackets the least and the most of these:\n\n\
+                        each a median of 7 runs, in brackets the least and the most of the turns:\n\n\
                         | program | format | prefill 128, ms | decode after 16, tok/s | decode after 16, batch 8, tok/s |\n\
                         | --- | --- | ---: | ---: | ---: |\n\
-                        | **quantlab** | float32 | 200 (100 to 240) | 10.0 (5.00 to 12.0) |  |\n\
+                        | **quantlab** | float32 | 200 (100 to 240) | 10 (5 to 12) |  |\n\
                         | p 1.0 | f32 | 250 | 20.0 |  |\n\
-                        | **quantlab** | nf4 | 100 (50.0 to 120) | 40.0 (20.0 to 48.0) | 120 |\n\n";
+                        | **quantlab** | nf4 | 100 (50 to 120) | 40 (20 to 48) | 120 |\n\n";
         assert_eq!(tables(&all), expected);
     }
 
@@ -332,7 +340,7 @@ mod tests {
             found.contains("; 2026-12-30 10:07, 2 threads, kernels for avx2, each a median of 7 runs:\n"),
             "{found}"
         );
-        assert!(found.contains("| **quantlab** | int8 | 90.0 | 50.0 |"), "{found}");
+        assert!(found.contains("| **quantlab** | int8 | 90 | 50 |"), "{found}");
     }
 
     #[test]
@@ -345,17 +353,20 @@ mod tests {
         };
         let found = tables(&[one(1, "a", &["--repeats", "2"], 90.04), one(2, "b", &["--repeats=3"], 90.01)]);
         let facts = "; 2026-12-30 09:58 to 10:07, on 2 machines, 2 threads, kernels for avx2, medians of 2 turns, \
-                     each a median of 2 to 3 runs, in brackets the least and the most of these:\n";
+                     each a median of 2 to 3 runs, in brackets the least and the most of the turns:\n";
         assert!(found.contains(facts), "{found}");
         // They differ by less than is shown.
-        assert!(found.contains("| 90.0 (90.0 to 90.0) | 50.0 |"), "{found}");
-        assert!(tables(&[one(1, "a", &["--repeats", "1"], 90.0)]).contains(", each one run:\n"));
+        assert!(found.contains("| 90.0 (90.0 to 90.0) | 50 |"), "{found}");
+        let once = || one(1, "a", &["--repeats", "1"], 90.0);
+        assert!(tables(&[once()]).contains(", each one run:\n"));
+        let of_a_table = Measured { note: Some("From a table.".to_owned()), ..once() };
+        assert!(tables(&[of_a_table]).contains(", kernels for avx2:\n"));
     }
 
     #[test]
     fn numbers_have_three_digits() {
         let shown = [0.4567, 9.994, 9.996, 29.96, 99.96, 123.4, 12_345.6, 0.0].map(short);
-        assert_eq!(shown, ["0.457", "9.99", "10.0", "30.0", "100", "123", "12346", "0.00"]);
+        assert_eq!(shown, ["0.457", "9.99", "10.0", "30.0", "100", "123", "12346", "0"]);
     }
 
     #[test]

@@ -105,7 +105,8 @@ mod tests {
         let put = |name: &str, processor: &str, rows: Vec<Value>| {
             let unit = Unit { benchmark: "inference".into(), model: "m".into(), arguments: Vec::new(), turn: 1 };
             let (machine, date, state) = ("here".into(), "2026-12-31 23:59".into(), "0123456789abcdef".into());
-            let measured_ = Measured { unit, processor: processor.into(), machine, began: None, date, state, rows };
+            let measured_ =
+                Measured { unit, processor: processor.into(), machine, began: None, date, state, note: None, rows };
             fs::write(measured.join(name), serde_json::to_vec(&measured_).unwrap()).unwrap();
         };
         put(

@@ -132,7 +132,7 @@ pub fn measure(ready: Ready, unit: &Unit, checkout: &Checkout, at: &str, folder:
     }
     ensure!(state(checkout)? == at, "the library or the benchmark was changed while it was measured");
     let (machine, date, state) = (host_name(), now()?, at.to_owned());
-    Ok(Measured { unit: unit.clone(), processor: processor(), machine, began, date, state, rows })
+    Ok(Measured { unit: unit.clone(), processor: processor(), machine, began, date, state, note: None, rows })
 }
 
 /// UTC, as 2026-12-31 23:59.

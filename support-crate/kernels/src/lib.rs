@@ -12,7 +12,8 @@
 //! 4. [`gemm`](matmul::gemm) goes through a thread's rows in blocks that fit the caches, and its micro-kernel
 //!    multiplies some rows of inputs by some rows of weights, with a vector of sums for each pair. Others have a
 //!    micro-kernel of their own: 4-bit weights (`fused` in `packed4bit.rs`), which decodes them on the fly, integers in
-//!    groups (`grouped_int.rs`), which has a row of weights in each lane, and bytes where ARM64 has `smmla`.
+//!    groups (`grouped_int.rs`), which has a row of weights in each lane, of panels that are there or made of a file's
+//!    rows (`q8_0_rows.rs`), and bytes where ARM64 has `smmla`.
 //!
 //! Everything except the products in tiles (`amx`, `smmla`) and the decoding of 4-bit codes is written once over
 //! [`Simd`](simd::Simd), and compiled for each instruction set by [`Isa::dispatch`] and its like. A value of an

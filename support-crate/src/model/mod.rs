@@ -102,7 +102,7 @@ pub struct ModelInfo {
     pub num_parameters: usize,
     /// Memory that the weights take, in bytes.
     pub parameter_bytes: usize,
-    /// How many of these bytes are read where the model's file is mapped. The system keeps them in its own cache of
+    /// How many of these bytes, and of those of scales, are read where the model's file is mapped. The system keeps them in its own cache of
     /// files, may drop them, and reads them from the disk again when they are needed.
     pub mapped_bytes: usize,
     /// Memory that quantized weights take besides: the scales of their blocks or rows, and sums of rows. Scales

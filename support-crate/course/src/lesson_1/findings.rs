@@ -32,8 +32,8 @@ pub(super) fn not_longer(rows: &[LengthRun]) -> Vec<String> {
 
 /// Two measurements of the same thing at two times.
 ///
-/// They did not take turns, so nothing pairs them: their ratio lies, with the confidence of both intervals together,
-/// between the extremes that these allow.
+/// They did not take turns, so nothing pairs them: their ratio lies between the extremes that both intervals allow, which
+/// is wider than an interval of the same confidence.
 pub fn drift_summary(early: Option<&Runs>, late: Option<&Runs>) -> Summary {
     let summary = Summary::new("The same measurement at two times");
     let (Some(early), Some(late)) = (early, late) else { return summary.point("not measured yet") };
@@ -43,7 +43,7 @@ pub fn drift_summary(early: Option<&Runs>, late: Option<&Runs>) -> Summary {
         format!("{value:.1} ms [{low:.1}, {high:.1}]")
     };
     let (ratio, low, high) = (late.median / early.median, late.low / early.high, late.high / early.low);
-    let all = Statistics { median: ratio, low, high, confidence: early.confidence * late.confidence, ..late };
+    let all = Statistics { median: ratio, low, high, confidence: early.confidence.min(late.confidence), ..late };
     let drift = match all.side_of(1.0) {
         Some(Ordering::Greater) => "The same measurement took longer than at the start",
         Some(_) => "The same measurement took less time than at the start",

@@ -23,7 +23,8 @@ impl Percentiles {
     }
 
     /// The value at place `(n - 1) * percent / 100` of the n sorted ones, counted from 0; between two places it is
-    /// interpolated linearly. 0 gives the smallest value, 100 the largest. `None` if `percent` is not from 0 to 100, or there are no values.
+    /// interpolated linearly. 0 gives the smallest value, 100 the largest. `None` if `percent` is not from 0 to 100, or
+    /// there are no values.
     pub fn at(&self, percent: f64) -> Option<f64> {
         if !(0.0..=100.0).contains(&percent) || self.values.is_empty() {
             return None;

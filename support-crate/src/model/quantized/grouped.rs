@@ -209,6 +209,7 @@ mod tests {
 
     use quantlab_kernels::{Epilogue, Matrix, matmul};
 
+    use super::super::of_blocks;
     use super::*;
     use crate::buffer::{Buffer, Mapped};
     use crate::quant::restore_ggml;
@@ -292,11 +293,17 @@ mod tests {
 
     #[test]
     fn a_scale_that_is_no_number_is_refused_where_that_is_asked_for() {
-        let mut bytes = blocks(GgmlType::Q8_0, 4);
-        bytes[34..36].copy_from_slice(&f16::NAN.to_le_bytes());
-        let rows = BlockRows::new(Buffer::Owned(bytes), (GgmlType::Q8_0, None), [2, 64]);
-        let error = GroupedMatrix::of_blocks(&rows, true).unwrap_err().to_string();
-        assert!(error.contains("NaN"), "{error}");
-        assert!(GroupedMatrix::of_blocks(&rows, false).is_ok());
+        for kind in [GgmlType::Q4_0, GgmlType::Q8_0] {
+            // More rows than are looked at together.
+            for (row, check_finite) in [(0, true), (1500, true), (1500, false)] {
+                let mut bytes = blocks(kind, 2000);
+                let at = row * kind.block_bytes();
+                bytes[at..at + 2].copy_from_slice(&f16::NAN.to_le_bytes());
+                let rows = BlockRows::new(Buffer::Owned(bytes), (kind, None), [2000, 32]);
+                let made = of_blocks(rows, check_finite);
+                assert_eq!(made.is_ok(), !check_finite);
+                made.err().into_iter().for_each(|error| assert!(error.to_string().contains("NaN"), "{error}"));
+            }
+        }
     }
 }

@@ -22,7 +22,7 @@ use super::config::names_any;
 use crate::error::{Error, Result};
 pub(super) use bitsandbytes::METHOD as BITSANDBYTES;
 pub(super) use compressed_tensors::METHOD as COMPRESSED_TENSORS;
-use names::Pattern;
+use names::LeftOut;
 pub(crate) use packed::PackedLayer;
 pub(crate) use parts::{Part, Parts};
 
@@ -250,9 +250,9 @@ impl QuantizationConfig {
     /// Source: `_replace_with_bnb_linear` in `integrations/bitsandbytes.py` of 4.57; `should_convert_module` in
     /// `quantizers/quantizers_utils.py` of 5.24.
     pub(crate) fn may_skip(&self, module: &str) -> bool {
-        let names = || self.skip_modules.iter().flatten();
-        let fits = |name: &String| Pattern::new(name).is_ok_and(|pattern| pattern.fits(module));
-        names().any(|name| module.contains(name.as_str())) || names().any(fits)
+        let mut names = self.skip_modules.iter().flatten();
+        names.any(|name| module.contains(name.as_str()))
+            || LeftOut::new(self.skip_modules.clone()).is_ok_and(|left_out| left_out.may_have(module))
     }
 
     /// `in_whole`: no other layer is meant by the names of those to skip.

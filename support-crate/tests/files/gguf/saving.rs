@@ -60,6 +60,22 @@ fn a_model_in_float32_is_the_same_model() {
     }
 }
 
+#[test]
+fn matrices_in_q8_0_stay_in_their_file() {
+    for name in WRITTEN {
+        let original = load_folder(&golden().join(name), "float32");
+        let (_folder, path) = saved(&original, GgufType::Q8_0, None);
+        let blocks = tensors(&path).into_iter().filter(|(_, kind, _)| kind == "Q8_0");
+        let blocks: usize = blocks.map(|(_, _, bytes)| bytes.len()).sum();
+        let loaded = load(&path, &LoadOptions::default()).unwrap();
+        let info = loaded.model.info();
+        assert!(blocks > 0 && info.mapped_bytes == blocks, "{name}: {blocks} of {info:?}");
+        // A head that is tied is read with every token, and its memory counts once.
+        let is_tied = loaded.model.tensors().iter().any(|tensor| tensor.tied_to.is_some());
+        assert_eq!(info.bytes_per_token == info.parameter_bytes + info.quant_state_bytes, is_tied, "{name}: {info:?}");
+    }
+}
+
 /// The same numbers as if each matrix of the original had been rounded to its format and back.
 #[test]
 fn a_quantized_file_stands_for_the_rounded_weights() {
