@@ -64,9 +64,9 @@ fn tables_and_pages_are_made_of_what_there_is() {
     fs::write(&page, "text\n<!-- sweep: few -->\nold\n<!-- end -->\nmore\n").unwrap();
     let (is_done, said) = tables();
     assert!(is_done, "{said}");
-    let table = "\n**m** on 2 x P; 2026-12-31, 2 threads:\n\n\
+    let table = "\n**m** on 2 x P; 2026-12-31, 2 threads, each a median of 7 runs:\n\n\
                  | program | format | prefill 128, ms | decode after 16, tok/s |\n| --- | --- | ---: | ---: |\n\
-                 | **quantlab** | int8 | 20.0 | 100 |\n\n";
+                 | **quantlab** | int8 | 20 | 100 |\n\n";
     let expected = format!("text\n<!-- sweep: few -->\n{table}<!-- end -->\nmore\n");
     assert_eq!(fs::read_to_string(&page).unwrap(), expected);
     let csv = fs::read_to_string(dir.path().join("few/inference.csv")).unwrap();
