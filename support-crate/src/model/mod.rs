@@ -102,8 +102,8 @@ pub struct ModelInfo {
     pub num_parameters: usize,
     /// Memory that the weights take, in bytes.
     pub parameter_bytes: usize,
-    /// How many of these bytes, and of those of scales, are read where the model's file is mapped. The system keeps them in its own cache of
-    /// files, may drop them, and reads them from the disk again when they are needed.
+    /// How many of these bytes, and of those of scales, are read where the model's file is mapped. The system keeps them
+    /// in its own cache of files, may drop them, and reads them from the disk again when they are needed.
     pub mapped_bytes: usize,
     /// Memory that quantized weights take besides: the scales of their blocks or rows, and sums of rows. Scales
     /// that are quantized themselves are unpacked; on the CPU they are kept as they were too, to be saved.

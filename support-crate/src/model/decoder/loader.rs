@@ -264,8 +264,7 @@ impl<'a, S: Store> Loader<'a, S> {
         }
         // It is no copy, but the same bytes of the file; a step reads all of them.
         self.counts.unread -= mapped;
-        let tensor = TensorInfo::plain(name, TensorKind::Parameter, &shape, size_of::<u8>());
-        self.counts.tensors.push(TensorInfo { numel: mapped, tied_to: Some(from.to_owned()), ..tensor });
+        self.counts.tensors.push(TensorInfo { tied_to: Some(from.to_owned()), ..stored(name, shape, mapped) });
         self.store.quantized(weight).map(|(matrix, _)| Matrix::Quantized(matrix))
     }
 
@@ -342,9 +341,8 @@ impl<'a, S: Store> Loader<'a, S> {
 
     /// Counts a tensor as what stores it, which is not a number each.
     fn count_bytes(&mut self, name: &str, shape: [usize; 2], bytes: usize) {
-        let tensor = TensorInfo::plain(name, TensorKind::Parameter, &shape, size_of::<u8>());
         self.counts.bytes += bytes;
-        self.counts.tensors.push(TensorInfo { numel: bytes, ..tensor });
+        self.counts.tensors.push(stored(name, shape, bytes));
     }
 
     fn count(&mut self, name: &str, shape: &[usize], dtype: Precision) {
@@ -353,4 +351,9 @@ impl<'a, S: Store> Loader<'a, S> {
         self.counts.bytes += tensor.numel * tensor.element_size;
         self.counts.tensors.push(tensor);
     }
+}
+
+/// A matrix that so many bytes store.
+fn stored(name: &str, shape: [usize; 2], bytes: usize) -> TensorInfo {
+    TensorInfo { numel: bytes, ..TensorInfo::plain(name, TensorKind::Parameter, &shape, size_of::<u8>()) }
 }
