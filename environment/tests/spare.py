@@ -15,6 +15,7 @@ import tempfile
 import time
 import uuid
 from pathlib import Path
+from queue import Empty
 
 from jupyter_client.session import Session
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
@@ -230,6 +231,51 @@ async def nobody_leaves_before_the_answer():
         assert settings["kernel_websocket_connection_class"] is after
 
 
+async def who_asked_a_spare_kernel_stays_for_the_answer():
+    """Also when it is a notebook's meanwhile; and not for one that has ended."""
+
+    class Client:
+        answer = left = None
+
+        async def get_shell_msg(self, timeout):
+            await asyncio.sleep(0.01)
+            if self.answer is None:
+                raise Empty
+            return {"msg_type": self.answer}
+
+        def stop_channels(self):
+            self.left = True
+
+        start_channels = complete = lambda self, *_args, **_settings: None
+
+    class Manager:
+        async def start_kernel(self, cwd):
+            pass
+
+        client = lambda self: client
+        provisioner = type("Provisioner", (), {"process": type("Process", (), {"poll": lambda _self: ended})()})()
+
+    def ask():
+        asked = spare.Spare.__new__(spare.Spare)
+        asked.manager, asked.folder, asked.lock = Manager(), "/there", contextlib.ExitStack()
+        asked.starting = asyncio.ensure_future(asked.start())
+        return asked
+
+    client, ended = Client(), None
+    asked = ask()
+    await asyncio.sleep(0.1)
+    asked.leave()
+    await asyncio.sleep(0.1)
+    assert not client.left and not asked.starting.done()
+    client.answer = "complete_reply"
+    await asked.starting
+    assert client.left
+
+    client, ended = Client(), 1
+    await ask().starting
+    assert client.left
+
+
 async def not_what_a_new_one_would_be():
     """A spare kernel that was made from another library is not handed out."""
 
@@ -290,6 +336,7 @@ with tempfile.TemporaryDirectory() as name:
     memory(place / "memory")
     folders(place / "folders")
     asyncio.run(nobody_leaves_before_the_answer())
+    asyncio.run(who_asked_a_spare_kernel_stays_for_the_answer())
     asyncio.run(not_what_a_new_one_would_be())
     for notebook in ("old/one.ipynb", "new/two.ipynb"):
         (place / "root" / notebook).write_text("{}")

@@ -15,6 +15,7 @@ import signal
 import time
 import uuid
 from pathlib import Path
+from queue import Empty
 
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
@@ -97,8 +98,10 @@ class Spare:
         client.start_channels(iopub=False, stdin=False, hb=False, control=False)
         try:
             client.complete(QUESTION, len(QUESTION))
-            while (await client.get_shell_msg(timeout=None))["msg_type"] != "complete_reply":
-                pass
+            answer = None
+            while answer != "complete_reply" and self.process().poll() is None:
+                with contextlib.suppress(Empty):
+                    answer = (await client.get_shell_msg(timeout=LOOKS_EVERY_S))["msg_type"]
         finally:
             client.stop_channels()
 
@@ -131,12 +134,15 @@ class Spare:
         return False
 
     def leave(self):
-        """Ends what is about it being spare."""
-        self.starting.cancel()
+        """Ends what is about it being spare; but what it was asked, it answers. One who left before that, while a notebook
+        connects, could block it for good: its library (zeromq 0.6.0) waits for a lock that it has promised to a task, which
+        can run on no other thread.
+        """
         self.lock.close()
 
     def end(self):
         self.send(signal.SIGKILL)
+        self.starting.cancel()
         self.leave()
         self.manager.cleanup_connection_file()
 
