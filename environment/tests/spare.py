@@ -212,7 +212,7 @@ async def nobody_leaves_before_the_answer():
     assert shell.left is None and not asked.done(), "an answer is still to come"
     shell.heard("the last answer")
     await asked
-    assert shell.left == len(requests)
+    await until("the channel is closed", lambda: shell.left == len(requests))
 
     # A page that was closed or loaded again meanwhile.
     shell.left, asking = None, Connection.__new__(Connection)
@@ -221,7 +221,11 @@ async def nobody_leaves_before_the_answer():
     await asyncio.sleep(0.1)
     Connection._close_future.set_result(None)
     await asyncio.wait_for(asked, LONGEST_S)
-    assert shell.left and asking.channels == {} and kept, "the streams are not its own any more"
+    assert asking.channels == {} and kept, "the streams are not its own any more"
+    await asyncio.sleep(1.5 * connection.LEAVES_WITHIN_S)
+    assert shell.left is None, "an answer is still to come"
+    shell.heard("it")
+    await until("the channel is closed then", lambda: shell.left)
 
     # Jupyter's own class gives way, a gateway's does not.
     for before, after in [(ZMQChannelsWebsocketConnection, connection.Connection), (int, int)]:

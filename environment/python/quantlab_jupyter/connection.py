@@ -2,7 +2,8 @@
 
 Jupyter's server asks over the shell and the control channel at once, and closes both at the first answer. evcxr_jupyter
 ends when one who asked over the control channel has gone before the answer: kernels died when a notebook connected while
-they were starting. So only the shell channel is asked here, and closed when all that was asked has been answered.
+they were starting. So only the shell channel is asked here, and closed when all that was asked has been answered: who
+leaves before that, while another connects, can block a kernel for good (see `spare.Spare.leave`).
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import time
 
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 
-ASKS_EVERY_S, LOOKS_EVERY_S = 0.5, 0.01
+ASKS_EVERY_S, LOOKS_EVERY_S, LEAVES_WITHIN_S = 0.5, 0.01, 1
 # One that was started again meanwhile never answers what the one before was asked.
 LONGEST_WAIT_S = 2
 
@@ -51,12 +52,18 @@ class Connection(ZMQChannelsWebsocketConnection):
                 await asyncio.sleep(LOOKS_EVERY_S)
                 now = time.monotonic()
         finally:
-            shell.close()
+            self.leaving = asyncio.ensure_future(self.leave(shell, lambda: len(answers) < asked, ports))
             if self._close_future.done():
                 # They are closed, or kept for the notebook's next connection.
                 self.channels = {}
             elif not iopub.closed():
                 iopub.stop_on_recv()
+
+    async def leave(self, shell, is_to_answer, ports):
+        """Closes the channel once the kernel has nothing more to answer, which may be after a cell."""
+        while is_to_answer() and self.kernel_id in self.multi_kernel_manager and list(self.kernel_manager.ports) == ports:
+            await asyncio.sleep(LEAVES_WITHIN_S)
+        shell.close()
 
 
 def _jupyter_server_extension_points():
