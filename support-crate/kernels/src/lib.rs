@@ -60,8 +60,8 @@ pub use attention::{Attention, KeysValues, first_seen, get_key, put_key};
 pub use elementwise::{Activation, activate, layer_norm, multiply, rms_norm, rotate, round_to_f16, soft_cap, to_f16};
 pub use isa::{Isa, UnknownIsa};
 pub use matmul::{
-    ActivationQuant, CodeBits, Compute, Epilogue, GroupedInt, Matrix, PANEL, Packed4Bit, PackedInt8, Product, Q8_0Rows,
-    Scales, Weights, matmul, pack_codes,
+    ActivationQuant, CodeBits, Compute, Epilogue, GroupedInt, Inputs, Matrix, PANEL, Packed4Bit, PackedInt8, Product,
+    Q8_0Rows, Scales, Weights, matmul, pack_codes,
 };
 pub use peak::{Factors, multiply_adds};
 pub use quantized_kv::{KvBits, QuantizedAttention, QuantizedKv, Run};

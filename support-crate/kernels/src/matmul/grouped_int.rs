@@ -8,6 +8,7 @@
 //! Source: `ggml_vec_dot_q4_1_q8_1` in llama.cpp and its like, which round the scales of inputs to float16; panels:
 //! `block_q4_0x8` in its `repack.cpp`.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use super::code_bits::{CodeBits, PANEL};
@@ -92,7 +93,9 @@ pub(super) fn multiply(panels: Panels<'_>, mut product: Product<'_>) {
     let form = Form { excess, splits, halved: group < BLOCK };
     product.parts().for_each(|product| {
         let (m, n, k) = (product.m(), product.n, product.k);
-        let inputs = &RoundedBlocks::new(isa, product.x, k, form, product.scope);
+        let (mut kept, mut own) = (product.rounded.map(RefCell::borrow_mut), None);
+        let kept = kept.as_deref_mut().unwrap_or(&mut own);
+        let inputs = RoundedBlocks::keep(kept, isa, product.x, k, form, product.scope);
         let product = Product { together: PANEL, ..product };
         match panels {
             // Inputs of one tile.

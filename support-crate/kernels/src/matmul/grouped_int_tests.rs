@@ -3,13 +3,14 @@
 use half::f16;
 use proptest::prelude::*;
 
-use super::super::pack_codes;
 use super::super::scales::SUPER_GROUP;
 use super::super::tests::product;
+use super::super::{Epilogue, Inputs, Matrix, pack_codes};
 use super::*;
 use crate::isa::Isa;
 use crate::rounding::int8_factor;
 use crate::test_numbers::{assert_close, cases, numbers};
+use crate::threads::thread_scope;
 
 /// A matrix in every way that scales and minima are kept.
 #[derive(Debug, Clone, Copy)]
@@ -166,6 +167,32 @@ proptest! {
             let alone: Vec<f32> =
                 x.chunks_exact(k).flat_map(|x| product(isa, x, &matrix.view(format), n, k)).collect();
             prop_assert!(together == alone, "{isa}: not the same to the bit");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(48))]
+
+    /// The same numbers may also be other rows for each: (2 m, k) or (m, 2 k).
+    #[test]
+    fn products_that_share_inputs_are_as_alone(
+        m in prop_oneof![1..10_usize, Just(257)],
+        formats in prop::collection::vec((format(), 1..40_usize, any::<bool>()), 2..5),
+        seed: u32,
+    ) {
+        let k = SUPER_GROUP;
+        let x = numbers(2 * m * k, seed);
+        for isa in Isa::available() {
+            let (inputs, scope) = (Inputs::new(&x), thread_scope().with_isa(isa));
+            for (at, &(format, n, wide)) in formats.iter().enumerate() {
+                let (k, m) = if wide { (2 * k, m) } else { (k, 2 * m) };
+                let weights = Numbers::new(n, k, format, seed ^ at as u32);
+                let mut out = vec![0.0; m * n];
+                let matrix = Matrix { weights: &weights.view(format), n, k };
+                inputs.multiply(&scope, matrix, Epilogue::default(), &mut out);
+                prop_assert!(out == product(isa, &x, &weights.view(format), n, k), "{isa}: {at} of {formats:?}");
+            }
         }
     }
 }

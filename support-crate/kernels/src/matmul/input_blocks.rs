@@ -16,6 +16,8 @@ pub const TOGETHER: usize = 8;
 
 /// Rows of inputs in 8 bits.
 pub(super) struct RoundedBlocks {
+    form: Form,
+    k: usize,
     /// (m / 8, k / 32, 8, 32), or (m / 8, k / 32, 8, 2, 32) where [`Form::splits`] asks for magnitudes and masks. The last
     /// rows may be fewer than 8, and lie together, too.
     pub(super) values: Scratch<i8>,
@@ -24,7 +26,7 @@ pub(super) struct RoundedBlocks {
 }
 
 /// What weights, and the instructions that multiply them, ask of their inputs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Form {
     /// How much larger codes are than what they stand for.
     pub(super) excess: i32,
@@ -60,7 +62,22 @@ impl RoundedBlocks {
             let mut values = unsafe { parts.block(0..1, first * of_block..last * of_block) };
             isa.dispatch(Round { x, k, first, form, values: values.row(0), blocks });
         });
-        Self { values, blocks }
+        Self { form, k, values, blocks }
+    }
+
+    /// As [`Self::new`], unless that is what was kept of the same inputs.
+    pub(super) fn keep<'a>(
+        kept: &'a mut Option<Self>,
+        isa: Isa,
+        x: &[f32],
+        k: usize,
+        form: Form,
+        scope: &ThreadScope,
+    ) -> &'a Self {
+        if kept.as_ref().is_some_and(|kept| (kept.form, kept.k) != (form, k)) {
+            *kept = None;
+        }
+        kept.get_or_insert_with(|| Self::new(isa, x, k, form, scope))
     }
 }
 

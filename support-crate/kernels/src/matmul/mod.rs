@@ -26,6 +26,7 @@ mod smmla;
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 pub use code_bits::{CodeBits, PANEL, pack_codes};
@@ -47,6 +48,7 @@ use crate::strided::{Block, Divided};
 use crate::threads::ThreadScope;
 use gemm::Factor;
 pub(crate) use gemm::Stored;
+use input_blocks::RoundedBlocks;
 
 /// A matrix of weights, (n, k) row by row.
 #[derive(Clone, Copy)]
@@ -69,6 +71,13 @@ pub trait Weights: Sync {
     fn multiply(&self, product: Product<'_>);
 }
 
+/// Rows of inputs of several products, (m, k). Formats that round them to 8 bits in blocks ([`GroupedInt`], [`Q8_0Rows`])
+/// do so once for all that round alike.
+pub struct Inputs<'a> {
+    x: &'a [f32],
+    rounded: RefCell<Option<RoundedBlocks>>,
+}
+
 /// A product to be computed: inputs and outputs whose sizes agree, and how. Only [`matmul`] makes one.
 pub struct Product<'a> {
     pub(crate) scope: &'a ThreadScope,
@@ -78,6 +87,8 @@ pub struct Product<'a> {
     pub(crate) together: usize,
     /// (m, k)
     pub(crate) x: &'a [f32],
+    /// All of `x` as the last product rounded it; none for a part of the inputs.
+    rounded: Option<&'a RefCell<Option<RoundedBlocks>>>,
     pub(crate) n: usize,
     pub(crate) k: usize,
     pub(crate) epilogue: Epilogue<'a>,
@@ -118,15 +129,35 @@ fn rows_together(isa: Isa) -> usize {
 /// many bytes that the sum of their products might not fit into int32; blocks that are not a multiple of 32; columns
 /// that do not exist.
 pub fn matmul(scope: &ThreadScope, x: &[f32], matrix: Matrix<'_>, epilogue: Epilogue<'_>, out: &mut [f32]) {
-    let Matrix { weights, n, k } = matrix;
-    assert!(k > 0 && x.len().is_multiple_of(k), "inputs: {}, not whole rows of {k}", x.len());
-    let m = x.len() / k;
-    sizes::check("outputs", out.len(), &[m, n]);
-    if let Some(bias) = epilogue.bias {
-        sizes::check("bias", bias.len(), &[n]);
+    Inputs::new(x).multiply(scope, matrix, epilogue, out);
+}
+
+impl<'a> Inputs<'a> {
+    /// Of rows (m, k).
+    pub fn new(x: &'a [f32]) -> Self {
+        Self { x, rounded: RefCell::new(None) }
     }
-    let isa = scope.isa().for_rows(m);
-    weights.multiply(Product { scope, isa, together: rows_together(isa), x, n, k, epilogue, out });
+
+    /// The rows.
+    pub fn rows(&self) -> &'a [f32] {
+        self.x
+    }
+
+    /// As [`matmul`].
+    ///
+    /// # Panics
+    /// As [`matmul`].
+    pub fn multiply(&self, scope: &ThreadScope, matrix: Matrix<'_>, epilogue: Epilogue<'_>, out: &mut [f32]) {
+        let (Matrix { weights, n, k }, x) = (matrix, self.x);
+        assert!(k > 0 && x.len().is_multiple_of(k), "inputs: {}, not whole rows of {k}", x.len());
+        let m = x.len() / k;
+        sizes::check("outputs", out.len(), &[m, n]);
+        if let Some(bias) = epilogue.bias {
+            sizes::check("bias", bias.len(), &[n]);
+        }
+        let (isa, rounded) = (scope.isa().for_rows(m), Some(&self.rounded));
+        weights.multiply(Product { scope, isa, together: rows_together(isa), x, rounded, n, k, epilogue, out });
+    }
 }
 
 impl Product<'_> {
@@ -147,11 +178,12 @@ impl Product<'_> {
 
     /// The same product for some rows of inputs at a time, in order; none if there are no outputs.
     fn parts(&mut self) -> impl Iterator<Item = Product<'_>> {
-        let Self { scope, isa, together, x, n, k, epilogue, ref mut out } = *self;
+        let Self { scope, isa, together, x, rounded, n, k, epilogue, ref mut out } = *self;
+        let rounded = rounded.filter(|_| self.x.len() / k <= CONVERTED);
         // Where there are no inputs, their rows may be of any length.
         let (inputs, outputs) = [k, n].map(|of_rows| CONVERTED.saturating_mul(of_rows).max(1)).into();
         let (inputs, outputs) = (x.chunks(inputs), out.chunks_mut(outputs));
-        inputs.zip(outputs).map(move |(x, out)| Product { scope, isa, together, x, n, k, epilogue, out })
+        inputs.zip(outputs).map(move |(x, out)| Product { scope, isa, together, x, rounded, n, k, epilogue, out })
     }
 
     /// The inputs as numbers `T`, which `convert` makes of a row of them, and how far apart rows begin.

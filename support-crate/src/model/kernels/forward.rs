@@ -6,7 +6,7 @@
 //! Source: Radford et al. 2019 and `GPT2LMHeadModel` in transformers; Touvron et al. 2023,
 //! arXiv:2302.13971, and `LlamaForCausalLM` in transformers.
 
-use quantlab_kernels::{self as cpu, Epilogue, Scratch, ThreadScope, Weights, matmul, thread_scope};
+use quantlab_kernels::{self as cpu, Epilogue, Inputs, Scratch, ThreadScope, Weights, matmul, thread_scope};
 
 use super::array::Array;
 use super::cache::{NewTokens, Part, attend};
@@ -191,7 +191,7 @@ impl<'a> Pass<'a> {
         // What attention has read is still there.
         let inputs = if config.parallel_residual { &*normed } else { self.input(block.mlp_norm.as_ref(), x, normed) };
         self.trace(Some(layer), Operation::MlpNorm, inputs);
-        let mut hidden = Scratch::uninit(self.step.ids.len() * inner);
+        let (mut hidden, inputs) = (Scratch::uninit(self.step.ids.len() * inner), &Inputs::new(inputs));
         let activated = Epilogue { activation: Some(config.activation), ..Epilogue::default() };
         match &block.mlp_in[..] {
             [gate_up] if config.gated => {
@@ -240,6 +240,7 @@ impl<'a> Pass<'a> {
         x: &mut [f32],
     ) -> Result<()> {
         let ([_, k], multiplier) = (layer.shape, self.model.config.residual_multiplier);
+        let inputs = &Inputs::new(inputs);
         if post_norm.is_none() && multiplier == 1.0 {
             return self.linear(layer, inputs, k, Epilogue { accumulate: true, ..Epilogue::default() }, x);
         }
@@ -252,7 +253,7 @@ impl<'a> Pass<'a> {
 
     /// The outputs of several layers (M, ...) side by side: (M, width).
     fn joined(&self, layers: &[Linear], x: &[f32], rows: usize, width: usize) -> Result<Scratch<f32>> {
-        let config = &self.model.config;
+        let (config, x) = (&self.model.config, &Inputs::new(x));
         let (c, mut joined) = (config.hidden_size, Scratch::uninit(rows * width));
         if let [layer] = layers {
             self.linear(layer, x, c, Epilogue::default(), &mut joined)?;
@@ -271,13 +272,13 @@ impl<'a> Pass<'a> {
         Ok(joined)
     }
 
-    fn linear(&self, linear: &Linear, x: &[f32], k: usize, epilogue: Epilogue<'_>, out: &mut [f32]) -> Result<()> {
+    fn linear(&self, linear: &Linear, x: &Inputs<'_>, k: usize, epilogue: Epilogue<'_>, out: &mut [f32]) -> Result<()> {
         if let Some(observer) = self.observer {
-            observer(&linear.name, x, k, &self.scope)?;
+            observer(&linear.name, x.rows(), k, &self.scope)?;
         }
-        let n = out.len() / (x.len() / k);
+        let n = out.len() / (x.rows().len() / k);
         let matrix = cpu::Matrix { weights: linear.weight.weights(), n, k };
-        matmul(&self.scope, x, matrix, Epilogue { bias: linear.bias.as_deref(), ..epilogue }, out);
+        x.multiply(&self.scope, matrix, Epilogue { bias: linear.bias.as_deref(), ..epilogue }, out);
         Ok(())
     }
 
